@@ -1,13 +1,12 @@
 """A plan that is carried out after another run went further writes no changelog document that cannot be read."""
 
-from collections.abc import Callable
-
 import pytest
 
 from lakesweep.control.ndjson import unpack
 from lakesweep.errors import MaintenanceError
+from tests.support.acting import Acting
 from tests.support.fault_places import NOW_MS
-from tests.support.faulty_store import FaultyStore, Switch
+from tests.support.faulty_store import FaultyStore
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
@@ -43,21 +42,6 @@ def test_an_overtaken_plan_does_not_write_changelogs_that_are_gone() -> None:
     assert {entry.key for entry in store.list("changelog/")} == left
 
 
-class Rival(Switch):
-    """Lets another maintainer make a whole pass right before one request."""
-
-    def __init__(self, at: int, act: Callable[[], object]) -> None:
-        super().__init__()
-        self._before = at
-        self._act = act
-
-    def _run(self, name: str, call: Callable[[], object]) -> object:
-        if len(self.calls) + 1 == self._before:
-            self._before = 0
-            self._act()
-        return super()._run(name, call)
-
-
 @pytest.mark.parametrize("decoupled", [True, False])
 def test_a_rival_between_the_listing_and_the_lease(decoupled: bool) -> None:
     """The first look may be left out only if nobody can have been here since the listing.
@@ -81,7 +65,7 @@ def test_a_rival_between_the_listing_and_the_lease(decoupled: bool) -> None:
             except MaintenanceError:
                 pass  # the other one holds the lease
 
-        switch = Rival(at, overtake)
+        switch = Acting(at, overtake)
         slow = Maintainer(FaultyStore(store, switch, "table"), control=FaultyStore(control, switch, "control"))
         try:
             slow.maintain()

@@ -13,6 +13,7 @@ import pytest
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
 from lakesweep.storage.store import DeleteRequest
+from tests.support.acting import Acting
 from tests.support.content_store import ContentStore
 from tests.support.every import EVERY
 from tests.support.faulty_store import MODES, ProcessDeathError, Switch
@@ -142,20 +143,6 @@ def test_two_runs_may_die_one_after_the_other(operation: str) -> None:
                 break
 
 
-class Acting(Switch):
-    """Lets somebody act right before a call."""
-
-    def __init__(self, before: int, act: Callable[[list[str]], None]) -> None:
-        super().__init__()
-        self._before = before
-        self._act = act
-
-    def _run(self, name: str, call: Callable[[], object]) -> object:
-        if len(self.calls) + 1 == self._before:
-            self._act([*self.calls, name])
-        return super()._run(name, call)
-
-
 @dataclass
 class Act:
     """Something that somebody else does all at once."""
@@ -236,20 +223,15 @@ def test_somebody_acts_at_any_call(operation: str, act: str) -> None:
     calls, _ = calls_of(run)
     for number in range(1 + ACTS.index(act) % EVERY, len(calls) + 1, EVERY):
         world = TaggedWorld()
-        has_acted: list[str] = []
-
-        def doing(calls: list[str], world: TaggedWorld = world, has_acted: list[str] = has_acted) -> None:
-            has_acted.append(calls[-1])
-            getattr(Act(world), act)()
-
+        acting = Acting(number, getattr(Act(world), act))
         where = f"{act} before {number}: {calls[number - 1]}"
         held = world.body("tag/tag-t2")
         try:
-            report = run(world.maintainer(Acting(number, doing)))
+            report = run(world.maintainer(acting))
             assert report.status in ("done", "stale", "refused", "nothing_to_do"), (where, report)
         except MaintenanceError as error:
             assert error.code not in ("internal",), where
-        assert has_acted, where
+        assert acting.has_acted, where
         assert_all_readable(world.table)
         if operation == "rename" and act not in ("delete_the_tag", "replace_the_tag", "expire_tags"):
             assert held in (world.body("tag/tag-t2"), world.body("tag/tag-u2")), where
@@ -275,13 +257,13 @@ def test_a_tag_that_comes_back_with_the_same_bytes_is_a_new_one(*, dies: bool) -
     world = TaggedWorld(ContentStore)  # as on S3, where the bytes decide
     body = world.store.read("tag/tag-t2").data
 
-    def come_back(calls: list[str]) -> None:
+    def come_back() -> None:
         world.store.put("tag/tag-t2", body, if_absent=True)
 
     if dies:
         with suppress(ProcessDeathError):
             delete_some(world.maintainer(Switch(look, "death")))
-        come_back([])
+        come_back()
         world.wait()
         world.maintainer().run("delete_tag", tag="nothing")
     else:

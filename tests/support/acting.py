@@ -17,8 +17,20 @@ class Plays(Switch):
         return super()._run(name, call)
 
 
-class Acting(Plays):
-    """Lets somebody act right before one call."""
+class Acting(Switch):
+    """Lets somebody act once: right before the call with a number, or the first call that `before` knows."""
 
-    def __init__(self, before: int, act: Callable[[], object]) -> None:
-        super().__init__({before: act})
+    def __init__(self, before: int | Callable[[str], bool], act: Callable[[], object]) -> None:
+        super().__init__()
+        self.has_acted = False
+        self._before = before
+        self._act = act
+
+    def _run(self, name: str, call: Callable[[], object]) -> object:
+        if not self.has_acted and self._is_now(name):
+            self.has_acted = True
+            self._act()
+        return super()._run(name, call)
+
+    def _is_now(self, name: str) -> bool:
+        return len(self.calls) + 1 == self._before if isinstance(self._before, int) else self._before(name)

@@ -241,7 +241,7 @@ def build(scene: str, clock: Callable[[], int] = lambda: 1_800_000_000_000) -> T
 
 def _expire(table: TableBuilder, last: int) -> None:
     """Take the documents of a branch's snapshots up to one, as an expiry does that finds no file to take."""
-    for i in [i for i in table._branch.ids("snapshot") if i <= last]:
+    for i in [i for i in table.ids("snapshot") if i <= last]:
         table.remove(table.root(i))
     table.hint("EARLIEST", last + 1)
 

@@ -139,8 +139,10 @@ class FaultyStore:
 
 
 class DyingSwitch(Switch):
-    def __init__(self, when: Callable[[str], bool]) -> None:
-        super().__init__(mode="death")
+    """Ends the process at the first call that `when` knows."""
+
+    def __init__(self, when: Callable[[str], bool], mode: str = "death") -> None:
+        super().__init__(mode=mode)
         self._when = when
 
     def _run(self, name: str, call: Callable[[], object]) -> object:

@@ -87,10 +87,10 @@ def branch_dropped(stage: BusyWorld) -> Iterator[None]:
 def branch_becomes_main(stage: BusyWorld) -> Iterator[None]:
     """A fast-forward copies the documents of the branch to main, and the branch goes."""
     if stage.branch == "main":
-        stage.newest = max(stage.main.on_branch("b")._branch.ids("snapshot"))
+        stage.newest = max(stage.main.on_branch("b").ids("snapshot"))
     stage.main.fast_forward("b")
-    stage.main.hint("LATEST", max(stage.main._branch.ids("snapshot")))
-    for root in ("snapshot/snapshot-1", f"snapshot/snapshot-{max(stage.main._branch.ids('snapshot'))}"):
+    stage.main.hint("LATEST", max(stage.main.ids("snapshot")))
+    for root in ("snapshot/snapshot-1", f"snapshot/snapshot-{max(stage.main.ids('snapshot'))}"):
         stage.stays(root)
     yield
     yield from branch_dropped(stage)

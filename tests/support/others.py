@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.plan import Delete, Put
 from lakesweep.storage.store import DeleteRequest
-from tests.support.faulty_store import Interleaved, Switch
+from tests.support.faulty_store import Interleaved
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots, assert_all_readable, read_root
@@ -61,9 +61,6 @@ class BusyWorld(World):
 
     def ids(self, folder: str = "snapshot") -> list[int]:
         return super().ids(f"{self.prefix}{folder}")
-
-    def maintain(self, switch: Switch | None = None) -> None:
-        self.maintainer(switch).maintain()
 
     def stays(self, path: str) -> None:
         """Promise that a root which exists now reads at the end."""

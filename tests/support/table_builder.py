@@ -373,6 +373,10 @@ class TableBuilder:
         """Return the path of a changelog document of this branch."""
         return self._root_path("changelog", snapshot_id)
 
+    def ids(self, kind: RootKind) -> list[int]:
+        """Return the ids of this branch's snapshots or changelogs."""
+        return self._branch.ids(kind)
+
     def roots(self) -> list[str]:
         """Return the paths of all snapshots, tags and changelog documents of all branches, sorted."""
         return sorted(path for path, *_ in self._all_roots())

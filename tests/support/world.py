@@ -9,23 +9,28 @@ Tests that need a table of their own make a subclass that builds it.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from copy import copy, deepcopy
+from typing import Any, Self, TypeVar
 
 import pytest
 
 from lakesweep.control.area import ControlArea
+from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
 from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
+from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.operations.undo.undo import undo
 from lakesweep.storage.requests import RequestCounter
 from tests.support.faulty_store import DyingSwitch, FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
+from tests.support.outside import opener
 from tests.support.reader import all_roots, assert_all_readable
 from tests.support.table_builder import TableBuilder
 
 START_MS = 1_800_000_000_000
 HOUR_MS = 3_600_000
+T = TypeVar("T")
 
 
 class World:
@@ -36,7 +41,7 @@ class World:
         *,
         now_ms: int = START_MS,
         location: str = "memory://bucket/t",
-        store: type[MemoryStore] = MemoryStore,
+        store: Callable[..., MemoryStore] = MemoryStore,
         branch: str = "main",
         versioned: bool = False,
         **table: Any,
@@ -46,7 +51,7 @@ class World:
         Args:
             now_ms: What the clock says.
             location: Where the table lies.
-            store: The kind of its store.
+            store: The kind of its store; called with the location, the counter and the clock.
             branch: What is maintained unless a call names another.
             versioned: Whether its store keeps what was deleted.
             table: As `TableBuilder` takes it.
@@ -59,6 +64,8 @@ class World:
         self.counter = RequestCounter()
         kept = {"versioned": True} if versioned else {}
         self.store = store(location, self.counter, self.clock, **kept)
+        self.external_roots: tuple[str, ...] = ()
+        """What the operator allows outside the table."""
         self.control = self.new_control()
         self.table = TableBuilder(self.store, **table)
 
@@ -85,6 +92,15 @@ class World:
             self.table.commit(*gone, f"+F{number}", changelog=[f"+L{number}"] if changelogs else ())
         self.now_ms += HOUR_MS
 
+    def replace(self, after_ms: int = 0, **details: Any) -> int:
+        """Let time pass, and commit a file that replaces the one before: snapshot n holds F<n>, and LATEST says so."""
+        self.now_ms += after_ms
+        number = max(self.table.ids("snapshot"), default=0) + 1
+        gone = [f"-F{number - 1}"] if number > 1 else []
+        newest = self.table.commit(*gone, f"+F{number}", time_ms=self.now_ms, **details)
+        self.table.hint("LATEST", newest)
+        return newest
+
     def forget_what_is_gone(self) -> None:
         """Have the builder forget the roots that are not there any more."""
         for gone in set(self.table.roots()) - set(all_roots(self.store)):
@@ -101,8 +117,10 @@ class World:
             branch or self.branch,
             **{
                 "control": FaultyStore(self.control, switch, "control"),
+                "open_store": opener(*self.table.externals.values()),
                 "counter": self.counter,
                 "sleep": self.sleep,
+                "external_roots": self.external_roots,
                 **arguments,
             },
         )
@@ -110,6 +128,13 @@ class World:
     def run(self, operation: str, *, on: str | None = None, status: str | None = None, **arguments: Any) -> RunReport:
         """Run an operation of the registry on a branch, and see that it ends as is told, if it is."""
         return self.ended(self.maintainer(branch=on).run(operation, **arguments), status)
+
+    def maintain(
+        self, switch: Switch | None = None, *, on: str | None = None, execute: bool = True, **arguments: Any
+    ) -> RunReport:
+        """Make the pass after a commit."""
+        target = self.maintainer(switch, branch=on).table
+        return self.ended(maintain(target, MaintainArguments(**arguments), execute=execute))
 
     def expire(self, retain: int = 1, *, on: str | None = None, status: str = "done") -> RunReport:
         """Expire all but the newest snapshots."""
@@ -130,6 +155,24 @@ class World:
         assert report.run_id is not None
         return report.run_id
 
+    def refusal(self, operation: str, **arguments: Any) -> tuple[str, str]:
+        """Run what must be refused before anything changes; return the code and the sentence."""
+        before = self.etags()
+        try:
+            report = self.maintainer().run(operation, **arguments)
+            assert report.status == "refused" and report.refusal is not None, report
+            code, sentence = report.refusal.code, report.refusal.message
+        except MaintenanceError as error:
+            code, sentence = error.code, str(error)
+        assert self.etags() == before
+        return code, sentence
+
+    def spent(self, call: Callable[..., T], *given: Any, **arguments: Any) -> tuple[T, dict[str, int]]:
+        """Call, and count the requests that it takes."""
+        before = self.counter.snapshot()
+        found = call(*given, **arguments)
+        return found, {kind: count - before[kind] for kind, count in self.counter.snapshot().items()}
+
     def undo(self, run_id: str, *, switch: Switch | None = None, execute: bool = True) -> RunReport:
         return undo(self.maintainer(switch).table, run_id, execute=execute)
 
@@ -142,6 +185,16 @@ class World:
     def new_control(self) -> MemoryStore:
         """Return a control location that knows nothing."""
         return MemoryStore("memory://control", self.counter, self.clock)
+
+    def copy(self) -> Self:
+        """Return a world of its own whose stores hold the same; the builder stays with this one."""
+        found = copy(self)
+        for name in ("store", "control"):
+            ours = copy(getattr(self, name))
+            ours._clock = found.clock
+            ours._objects, ours._versions = deepcopy(ours._objects), deepcopy(ours._versions)
+            setattr(found, name, ours)
+        return found
 
     # What is there.
 

@@ -1,6 +1,6 @@
 """Rules that keep a file, each where no other rule would keep it: so that nobody breaks one without noticing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -12,7 +12,8 @@ from lakesweep.model.roots import Freed, References, base_name
 from lakesweep.operations.undo.undo import undo
 from lakesweep.storage.store import UndeleteRequest, UndeleteResult
 from lakesweep.table.discover import ROOT_FOLDERS, discover
-from tests.support.faulty_store import FaultyStore, Switch
+from tests.support.acting import Acting
+from tests.support.faulty_store import FaultyStore
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots
@@ -34,21 +35,6 @@ def table_in(store: MemoryStore) -> TableBuilder:
 
 def keys_of(store: MemoryStore) -> set[str]:
     return {entry.key for entry in store.list("")}
-
-
-class Before(Switch):
-    """Does something right before one request of a run."""
-
-    def __init__(self, at: int, act: Callable[[], None]) -> None:
-        super().__init__()
-        self.has_acted = False
-        self._at, self._act = at, act
-
-    def _run(self, name: str, call: object) -> object:
-        if len(self.calls) + 1 == self._at:
-            self.has_acted = True
-            self._act()
-        return super()._run(name, call)  # type: ignore[arg-type]
 
 
 # --- what a root needs ---
@@ -130,7 +116,7 @@ def test_a_table_that_lost_all_its_roots_loses_no_more_files(monkeypatch: pytest
                 table.remove(root)
             there |= keys_of(store)
 
-        switch = Before(at, act)
+        switch = Acting(at, act)
         report = Maintainer(FaultyStore(store, switch, "table")).expire(2, 2)
         if not switch.has_acted:
             break
@@ -155,7 +141,7 @@ def test_documents_do_not_return_once_a_file_is_gone(monkeypatch: pytest.MonkeyP
             files.append(sum("/data-" in f"/{key}" for key in keys_of(store)))
             table.consumer("reset", 1)
 
-        switch = Before(at, act)
+        switch = Acting(at, act)
         report = Maintainer(FaultyStore(store, switch, "table")).expire(2, 2)
         if not switch.has_acted:
             break

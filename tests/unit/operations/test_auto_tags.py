@@ -5,20 +5,16 @@ once, in time, and before its snapshot goes.
 """
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from lakesweep.control.area import ControlArea
 from lakesweep.control.state import NEVER_MS, BranchState, read_states
 from lakesweep.format.tag import parse_tag
 from lakesweep.model.report import RunReport
-from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
-from lakesweep.storage.requests import RequestCounter
-from tests.support.faulty_store import DyingSwitch, FaultyStore, ProcessDeathError, Switch
-from tests.support.maintenance import Maintainer
-from tests.support.memory_store import MemoryStore
-from tests.support.reader import assert_all_readable
-from tests.support.table_builder import TableBuilder
+from tests.support.acting import Acting
+from tests.support.faulty_store import DyingSwitch, ProcessDeathError, Switch
+from tests.support.world import World
 
 KEEP = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "100", "snapshot.time-retained": "1000 d"}
 TEN = {"snapshot.num-retained.min": "10"}
@@ -37,72 +33,43 @@ def ms(text: str) -> int:
     return round(datetime.fromisoformat(f"{day or '2023-07-18'}T{time}").replace(tzinfo=UTC).timestamp() * 1000)
 
 
-class Scene:
-    """A table and a clock."""
+class TimedWorld(World):
+    """A table whose commits and passes have times of a day."""
 
     def __init__(self, options: dict[str, str], now: str = "12:00") -> None:
-        self.now_ms = ms(now)
-        self.counter = RequestCounter()
-        self.store = MemoryStore("memory://bucket/t", self.counter, clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", self.counter, clock=lambda: self.now_ms)
-        self.table = TableBuilder(self.store, options=options)
-        self.commits = 0
-        self.switch = Switch()
+        super().__init__(now_ms=ms(now), options=options)
 
-    def at(self, time: str) -> "Scene":
+    def at(self, time: str) -> "TimedWorld":
         """Let it be this time."""
         self.now_ms = ms(time)
         return self
 
-    def commit(self, time: str | None = None, *, watermark: str | None = None, **details: object) -> int:
+    def commit(self, time: str | None = None, *, watermark: str | None = None, **details: Any) -> int:
         """Commit now, or at a time; each commit replaces the file of the one before."""
         if time is not None:
             self.now_ms = ms(time)
-        self.commits += 1
-        details.setdefault("kind", "OVERWRITE")
         if watermark is not None:
             details["document"] = {"watermark": ms(watermark)}
-        gone = [f"-F{self.commits - 1}"] if self.commits > 1 else []
-        found = self.table.commit(*gone, f"+F{self.commits}", time_ms=self.now_ms, **details)  # type: ignore[arg-type]
-        self.table.hint("LATEST", found)
-        return found
-
-    def run(self, *, execute: bool = True, **arguments: object) -> RunReport:
-        """Make the pass."""
-        self.switch = Switch()
-        maintainer = Maintainer(
-            FaultyStore(self.store, self.switch, "table"),
-            control=FaultyStore(self.control, self.switch, "control"),
-            counter=self.counter,
-        )
-        return maintain(maintainer.table, MaintainArguments(**arguments), execute=execute)  # type: ignore[arg-type]
+        return self.replace(**{"kind": "OVERWRITE", **details})
 
     def settle(self) -> RunReport:
         """Make the pass, which has to end well."""
-        report = self.run()
+        report = self.maintain()
         assert report.status in ("done", "nothing_to_do"), report.refusal
-        assert_all_readable(self.table)
+        self.assert_reads()
         return report
 
     def call(self, *, execute: bool = True, **arguments: object) -> RunReport:
         """Ask for tags alone."""
-        maintainer = Maintainer(self.store, control=self.control, counter=self.counter)
-        return maintainer.run("trigger_tag_automatic_creation", execute=execute, **arguments)
+        return self.run("trigger_tag_automatic_creation", execute=execute, **arguments)
 
     def tags(self) -> dict[str, int]:
         """Return the snapshot of each tag."""
-        found = {}
-        for entry in self.store.list("tag/"):
-            if not entry.key.startswith("tag/tag-success-file/"):
-                body = self.store.read(entry.key).data
-                found[entry.key.removeprefix("tag/tag-")] = parse_tag(body, entry.key).snapshot.id
-        return found
-
-    def snapshots(self) -> list[int]:
-        return sorted(int(e.key.rsplit("-", 1)[1]) for e in self.store.list("snapshot/") if "snapshot-" in e.key)
+        found = self.keys("tag/") - self.keys("tag/tag-success-file/")
+        return {key.removeprefix("tag/tag-"): parse_tag(self.store.read(key).data, key).snapshot.id for key in found}
 
     def state(self) -> BranchState:
-        return read_states(ControlArea(self.control, self.store.location))["main"]
+        return read_states(self.area)["main"]
 
     def lose_state(self) -> None:
         """Forget what passes left, and what they have read."""
@@ -111,9 +78,9 @@ class Scene:
                 self.control.put(entry.key, b"")
 
 
-def names(scene: Scene) -> list[str]:
+def names(world: TimedWorld) -> list[str]:
     """Return the tags of the day without the day."""
-    return sorted(name.removeprefix("2023-07-18 ") for name in scene.tags())
+    return sorted(name.removeprefix("2023-07-18 ") for name in world.tags())
 
 
 ROWS = {
@@ -150,52 +117,52 @@ ROWS = {
 def test_scans_of_commits(row: str, mode: str, forgets: bool) -> None:
     """Each commit gets its pass, with what the last one kept and without it."""
     options, commits = ROWS[row]
-    scene = Scene({**UTC_HOURLY, "tag.automatic-creation": mode, **options})
+    world = TimedWorld({**UTC_HOURLY, "tag.automatic-creation": mode, **options})
     for time, expected in commits:
         if mode == "watermark":
-            scene.commit("20:00", watermark=time)
+            world.commit("20:00", watermark=time)
         else:
-            scene.commit(time)
+            world.commit(time)
         if forgets:
-            scene.lose_state()
-        scene.settle()
-        assert names(scene) == expected, time
+            world.lose_state()
+        world.settle()
+        assert names(world) == expected, time
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_scans_of_commits_that_one_pass_sees(row: str) -> None:
     """The engine's writer, away for hours, would walk them as well. A limit of tags holds at the end."""
     options, commits = ROWS[row]
-    scene = Scene({**BY_WATERMARK, **options})
+    world = TimedWorld({**BY_WATERMARK, **options})
     for time, _ in commits:
-        scene.commit("20:00", watermark=time)
-    scene.settle()
-    assert names(scene) == commits[-1][1]
+        world.commit("20:00", watermark=time)
+    world.settle()
+    assert names(world) == commits[-1][1]
 
 
 def test_a_snapshot_without_a_watermark_makes_no_tag() -> None:
-    scene = Scene(BY_WATERMARK)
-    scene.commit("12:12")
-    scene.commit("12:13", document={"watermark": -(1 << 63)})
-    scene.settle()
-    assert scene.tags() == {}
-    assert scene.state().tag_watermark < NEVER_MS
-    scene.commit("12:14", watermark="12:00")
-    scene.settle()
-    assert names(scene) == ["11"]
+    world = TimedWorld(BY_WATERMARK)
+    world.commit("12:12")
+    world.commit("12:13", document={"watermark": -(1 << 63)})
+    world.settle()
+    assert world.tags() == {}
+    assert world.state().tag_watermark < NEVER_MS
+    world.commit("12:14", watermark="12:00")
+    world.settle()
+    assert names(world) == ["11"]
 
 
 def test_tags_are_made_before_their_snapshots_go() -> None:
     """Of twelve hours only the last snapshot stays, and each hour is readable."""
     options = {"snapshot.num-retained.max": "1", "snapshot.time-retained": "1 ms"}
-    scene = Scene({**UTC_HOURLY, **options})
+    world = TimedWorld({**UTC_HOURLY, **options})
     for hour in range(12):
-        scene.commit(f"{hour:02}:30")
-    report = scene.settle()
+        world.commit(f"{hour:02}:30")
+    report = world.settle()
     assert [step.operation for step in report.steps or ()] == ["auto_tags", "expire_snapshots"]
-    assert scene.snapshots() == [12]
-    assert len(scene.tags()) == 12
-    assert scene.tags()["2023-07-18 10"] == 12
+    assert world.ids() == [12]
+    assert len(world.tags()) == 12
+    assert world.tags()["2023-07-18 10"] == 12
 
 
 def test_a_dry_run_shows_the_whole_pass() -> None:
@@ -204,21 +171,21 @@ def test_a_dry_run_shows_the_whole_pass() -> None:
         "snapshot.time-retained": "1 ms",
         "tag.num-retained-max": "2",
     }
-    scene = Scene({**UTC_HOURLY, **options})
+    world = TimedWorld({**UTC_HOURLY, **options})
     for hour in range(6):
-        scene.commit(f"{hour:02}:30")
-    before = {entry.key: entry.etag for entry in scene.store.list("")}
-    report = scene.run(execute=False)
+        world.commit(f"{hour:02}:30")
+    before = world.etags()
+    report = world.maintain(execute=False)
     assert report.status == "planned", report.refusal
     steps = {step.operation: step.plan for step in report.steps or ()}
-    assert {entry.key: entry.etag for entry in scene.store.list("")} == before
+    assert world.etags() == before
     made = [action.path for action in steps["auto_tags"].actions]  # type: ignore[union-attr]
     assert len(made) == 6
     gone = {delete.path for delete in steps["expire_tags"].deletes}  # type: ignore[union-attr]
     assert gone == set(sorted(made)[:4])
     planned = {delete.path for plan in steps.values() if plan for delete in plan.deletes}
-    scene.settle()
-    there = {entry.key for entry in scene.store.list("")}
+    world.settle()
+    there = {entry.key for entry in world.store.list("")}
     assert there.isdisjoint(planned)
     assert set(before) - there == planned - gone
 
@@ -228,104 +195,104 @@ class TestClock:
 
     def test_the_clock_makes_one_tag(self) -> None:
         """The hour ends, and five minutes later the newest snapshot gets its name; the next hours have none."""
-        scene = Scene(UTC_HOURLY)
-        scene.commit("12:12")
-        scene.settle()
-        scene.commit("12:40")
-        scene.settle()
-        assert scene.state().tags_due_ms == ms("13:00")
-        scene.at("13:04:59").settle()
-        assert names(scene) == ["11"]
-        scene.at("13:05").settle()
-        assert scene.tags() == {"2023-07-18 11": 1, "2023-07-18 12": 2}
+        world = TimedWorld(UTC_HOURLY)
+        world.commit("12:12")
+        world.settle()
+        world.commit("12:40")
+        world.settle()
+        assert world.state().tags_due_ms == ms("13:00")
+        world.at("13:04:59").settle()
+        assert names(world) == ["11"]
+        world.at("13:05").settle()
+        assert world.tags() == {"2023-07-18 11": 1, "2023-07-18 12": 2}
         for time in ("14:05", "15:05", "23:00"):
-            scene.at(time).settle()
-        assert names(scene) == ["11", "12"]
+            world.at(time).settle()
+        assert names(world) == ["11", "12"]
 
     def test_a_snapshot_that_is_tagged_gets_no_second_tag(self) -> None:
         """So nothing is due until a commit comes, and nobody asks for a pass meanwhile."""
-        scene = Scene(UTC_HOURLY)
-        scene.commit("12:12")
-        scene.settle()
-        scene.at("14:10").settle()
-        assert names(scene) == ["11"]
-        assert scene.state().tags_due_ms == ms("14:10") + DAY_MS
-        assert not scene.at("15:10").run().steps, "the state answers"
-        scene.commit("15:20")
-        scene.settle()
-        assert names(scene) == ["11", "14"]
+        world = TimedWorld(UTC_HOURLY)
+        world.commit("12:12")
+        world.settle()
+        world.at("14:10").settle()
+        assert names(world) == ["11"]
+        assert world.state().tags_due_ms == ms("14:10") + DAY_MS
+        assert not world.at("15:10").maintain().steps, "the state answers"
+        world.commit("15:20")
+        world.settle()
+        assert names(world) == ["11", "14"]
 
     def test_a_late_commit_of_the_hour_is_the_one(self) -> None:
         """The pass at 13:01 waits; the commit of 13:02 is the first after the end."""
-        scene = Scene(UTC_HOURLY)
-        scene.commit("12:12")
-        scene.commit("12:40")
-        scene.settle()
-        scene.at("13:01").settle()
-        scene.commit("13:02")
-        scene.settle()
-        assert scene.tags() == {"2023-07-18 11": 1, "2023-07-18 12": 3}
+        world = TimedWorld(UTC_HOURLY)
+        world.commit("12:12")
+        world.commit("12:40")
+        world.settle()
+        world.at("13:01").settle()
+        world.commit("13:02")
+        world.settle()
+        assert world.tags() == {"2023-07-18 11": 1, "2023-07-18 12": 3}
 
     def test_watermarks_go_by_no_clock(self) -> None:
-        scene = Scene(BY_WATERMARK)
-        scene.commit("12:12", watermark="12:12")
-        scene.commit("12:13", watermark="12:59")
-        scene.settle()
-        scene.at("19:00").settle()
-        assert names(scene) == ["11"]
+        world = TimedWorld(BY_WATERMARK)
+        world.commit("12:12", watermark="12:12")
+        world.commit("12:13", watermark="12:59")
+        world.settle()
+        world.at("19:00").settle()
+        assert names(world) == ["11"]
 
 
 class TestZones:
     """Names go by a zone that somebody stated."""
 
     def test_the_policys_or_the_calls_zone(self) -> None:
-        scene = Scene(HOURLY)
-        scene.commit("12:12")
-        report = scene.call(time_zone="Asia/Kolkata")
+        world = TimedWorld(HOURLY)
+        world.commit("12:12")
+        report = world.call(time_zone="Asia/Kolkata")
         assert report.status == "done", report.refusal
-        assert scene.tags() == {"2023-07-18 16": 1}
+        assert world.tags() == {"2023-07-18 16": 1}
 
     def test_the_tables_zone_is_stronger(self) -> None:
-        scene = Scene({**HOURLY, "sink.process-time-zone": "Asia/Shanghai"})
-        scene.commit("12:12")
-        scene.call(time_zone="Asia/Kolkata")
-        assert scene.tags() == {"2023-07-18 19": 1}
+        world = TimedWorld({**HOURLY, "sink.process-time-zone": "Asia/Shanghai"})
+        world.commit("12:12")
+        world.call(time_zone="Asia/Kolkata")
+        assert world.tags() == {"2023-07-18 19": 1}
 
     def test_no_zone_and_writers_that_make_tags(self) -> None:
         """The pass says so, and goes on: the table's own writers make the tags."""
-        scene = Scene({**HOURLY, "snapshot.num-retained.max": "1", "snapshot.time-retained": "1 ms"})
-        scene.commit("12:12")
-        scene.commit("12:13")
-        report = scene.settle()
+        world = TimedWorld({**HOURLY, "snapshot.num-retained.max": "1", "snapshot.time-retained": "1 ms"})
+        world.commit("12:12")
+        world.commit("12:13")
+        report = world.settle()
         assert any("no time zone is declared for the names of its tags" in warning for warning in report.all_warnings())
-        assert scene.snapshots() == [2]
-        assert scene.tags() == {}
+        assert world.ids() == [2]
+        assert world.tags() == {}
 
     def test_no_zone_and_write_only(self) -> None:
         """Nobody makes the tags, so no snapshot goes."""
         options = {"snapshot.num-retained.max": "1", "snapshot.time-retained": "1 ms", "write-only": "true"}
-        scene = Scene({**HOURLY, **options})
-        scene.commit("12:12")
-        scene.commit("12:13")
-        report = scene.run()
+        world = TimedWorld({**HOURLY, **options})
+        world.commit("12:12")
+        world.commit("12:13")
+        report = world.maintain()
         assert report.status == "refused"
         assert report.refusal is not None
         assert report.refusal.code == "zone_not_declared"
-        assert scene.snapshots() == [1, 2]
+        assert world.ids() == [1, 2]
 
     @pytest.mark.parametrize("option", ["tag.callbacks", "metastore.tag-to-partition"])
     def test_tags_that_only_the_engine_makes(self, option: str) -> None:
         """Where writers leave them to others, no snapshot goes; else the pass goes on, and says so."""
         options = {**UTC_HOURLY, "snapshot.num-retained.max": "1", "snapshot.time-retained": "1 ms", option: "dt"}
         for write_only in (True, False):
-            scene = Scene({**options, "write-only": str(write_only).lower()})
-            scene.commit("12:12")
-            scene.commit("12:13")
-            report = scene.run()
-            assert scene.tags() == {}
-            assert scene.snapshots() == ([1, 2] if write_only else [2])
+            world = TimedWorld({**options, "write-only": str(write_only).lower()})
+            world.commit("12:12")
+            world.commit("12:13")
+            report = world.maintain()
+            assert world.tags() == {}
+            assert world.ids() == ([1, 2] if write_only else [2])
             assert (report.status == "refused") is write_only
-            assert scene.call().refusal.code == "needs_engine_callbacks"  # type: ignore[union-attr]
+            assert world.call().refusal.code == "needs_engine_callbacks"  # type: ignore[union-attr]
 
 
 class TestDocuments:
@@ -333,47 +300,47 @@ class TestDocuments:
 
     def test_time_to_live_and_success_file(self) -> None:
         options = {"tag.default-time-retained": "1 h", "tag.create-success-file": "true"}
-        scene = Scene({**UTC_HOURLY, **options})
-        scene.commit("12:12")
-        assert scene.call(time_zone="Asia/Shanghai").status == "done"
-        tag = parse_tag(scene.store.read("tag/tag-2023-07-18 11").data, "t")
+        world = TimedWorld({**UTC_HOURLY, **options})
+        world.commit("12:12")
+        assert world.call(time_zone="Asia/Shanghai").status == "done"
+        tag = parse_tag(world.store.read("tag/tag-2023-07-18 11").data, "t")
         assert tag.create_time == datetime(2023, 7, 18, 20, 12)
         assert tag.time_retained_ns == HOUR_MS * 1_000_000
-        assert scene.store.read("tag/tag-success-file/2023-07-18 11_SUCCESS").data
-        scene.lose_state()
-        scene.at("13:12:01")
-        assert scene.call(time_zone="Asia/Shanghai").status in ("done", "nothing_to_do")
-        assert "2023-07-18 11" not in scene.tags()
+        assert world.store.read("tag/tag-success-file/2023-07-18 11_SUCCESS").data
+        world.lose_state()
+        world.at("13:12:01")
+        assert world.call(time_zone="Asia/Shanghai").status in ("done", "nothing_to_do")
+        assert "2023-07-18 11" not in world.tags()
 
     def test_a_name_that_is_there_is_left(self) -> None:
         """Somebody made it by hand, of another snapshot; its period is done."""
-        scene = Scene(UTC_HOURLY)
-        scene.commit("12:12")
-        scene.commit("12:20")
-        scene.table.tag("2023-07-18 11", snapshot=2)
-        body = scene.store.read("tag/tag-2023-07-18 11").data
-        scene.settle()
-        assert scene.store.read("tag/tag-2023-07-18 11").data == body
-        assert scene.tags() == {"2023-07-18 11": 2}
+        world = TimedWorld(UTC_HOURLY)
+        world.commit("12:12")
+        world.commit("12:20")
+        world.table.tag("2023-07-18 11", snapshot=2)
+        body = world.store.read("tag/tag-2023-07-18 11").data
+        world.settle()
+        assert world.store.read("tag/tag-2023-07-18 11").data == body
+        assert world.tags() == {"2023-07-18 11": 2}
 
     def test_a_tag_that_cannot_be_read_stays_and_is_told(self) -> None:
-        scene = Scene(UTC_HOURLY)
-        scene.commit("12:12")
-        scene.settle()
-        scene.store.put("tag/tag-2023-07-18 11", b"{ no tag")
-        scene.commit("13:12")
-        report = scene.run()
+        world = TimedWorld(UTC_HOURLY)
+        world.commit("12:12")
+        world.settle()
+        world.store.put("tag/tag-2023-07-18 11", b"{ no tag")
+        world.commit("13:12")
+        report = world.maintain()
         assert any("2023-07-18 11 cannot be read" in warning for warning in report.all_warnings()), report
-        assert scene.store.read("tag/tag-2023-07-18 11").data == b"{ no tag"
-        assert scene.store.read("tag/tag-2023-07-18 12").data
+        assert world.store.read("tag/tag-2023-07-18 11").data == b"{ no tag"
+        assert world.store.read("tag/tag-2023-07-18 12").data
 
     def test_a_success_file_folder_is_no_tag(self) -> None:
-        scene = Scene({**UTC_HOURLY, "tag.create-success-file": "true", "tag.num-retained-max": "1"})
+        world = TimedWorld({**UTC_HOURLY, "tag.create-success-file": "true", "tag.num-retained-max": "1"})
         for time in ("12:12", "13:12", "14:12"):
-            scene.commit(time)
-            scene.settle()
-        assert names(scene) == ["13"]
-        files = [entry.key for entry in scene.store.list("tag/tag-success-file/")]
+            world.commit(time)
+            world.settle()
+        assert names(world) == ["13"]
+        files = [entry.key for entry in world.store.list("tag/tag-success-file/")]
         assert files == ["tag/tag-success-file/2023-07-18 13_SUCCESS"]
 
 
@@ -381,65 +348,65 @@ class TestBatch:
     """A batch job's commit is tagged when it is the newest."""
 
     def test_a_day_has_one_tag_of_its_last_job(self) -> None:
-        scene = Scene(BATCHES)
-        scene.commit("12:12")
-        scene.settle()
-        assert scene.tags() == {"batch-write-2023-07-18": 1}
-        scene.commit("13:12")
-        scene.settle()
-        assert scene.tags() == {"batch-write-2023-07-18": 2}
-        scene.commit("2023-07-19 01:00")
-        scene.settle()
-        assert scene.tags() == {"batch-write-2023-07-18": 2, "batch-write-2023-07-19": 3}
+        world = TimedWorld(BATCHES)
+        world.commit("12:12")
+        world.settle()
+        assert world.tags() == {"batch-write-2023-07-18": 1}
+        world.commit("13:12")
+        world.settle()
+        assert world.tags() == {"batch-write-2023-07-18": 2}
+        world.commit("2023-07-19 01:00")
+        world.settle()
+        assert world.tags() == {"batch-write-2023-07-18": 2, "batch-write-2023-07-19": 3}
 
     @pytest.mark.parametrize(("kind", "identifier"), [("COMPACT", BATCH), ("APPEND", 7)])
     def test_other_commits_make_none(self, kind: str, identifier: int) -> None:
-        scene = Scene(BATCHES)
-        scene.commit("12:12", identifier=identifier)
+        world = TimedWorld(BATCHES)
+        world.commit("12:12", identifier=identifier)
         if kind == "COMPACT":
-            scene.commit("12:13", kind=kind)
-        scene.settle()
-        assert scene.tags() == {}
+            world.commit("12:13", kind=kind)
+        world.settle()
+        assert world.tags() == {}
 
     def test_a_tag_that_went_does_not_come_back(self) -> None:
         """Its time was over; the snapshot is still the newest."""
-        scene = Scene({**BATCHES, "tag.default-time-retained": "1 h"})
-        scene.commit("12:12")
-        assert maintain_in(scene, "UTC").status == "done"
-        scene.at("13:13")
-        assert maintain_in(scene, "UTC").status == "done"
-        assert scene.tags() == {}
-        scene.at("2023-07-19 20:00")
-        maintain_in(scene, "UTC")
-        assert scene.tags() == {}
+        world = TimedWorld({**BATCHES, "tag.default-time-retained": "1 h"})
+        world.commit("12:12")
+        assert maintain_in(world, "UTC").status == "done"
+        world.at("13:13")
+        assert maintain_in(world, "UTC").status == "done"
+        assert world.tags() == {}
+        world.at("2023-07-19 20:00")
+        maintain_in(world, "UTC")
+        assert world.tags() == {}
 
     def test_a_commit_is_noticed(self) -> None:
         """The state alone would say that nothing is to be done."""
-        scene = Scene({**BATCHES, **TEN, "tag.batch.customized-name": "last"})
-        scene.commit("12:12")
-        scene.settle()
-        scene.commit("12:13", identifier=3)
-        assert not scene.run().steps
-        scene.commit("12:14")
-        assert scene.settle().steps
-        assert scene.tags() == {"last": 3}
+        world = TimedWorld({**BATCHES, **TEN, "tag.batch.customized-name": "last"})
+        world.commit("12:12")
+        world.settle()
+        world.commit("12:13", identifier=3)
+        assert not world.maintain().steps
+        world.commit("12:14")
+        assert world.settle().steps
+        assert world.tags() == {"last": 3}
 
     def test_by_hand_names_neither_count_nor_go(self) -> None:
-        scene = Scene({**BATCHES, "tag.num-retained-max": "1"})
-        scene.commit("12:12")
-        scene.table.tag("by-hand", snapshot=1)
-        scene.settle()
+        world = TimedWorld({**BATCHES, "tag.num-retained-max": "1"})
+        world.commit("12:12")
+        world.table.tag("by-hand", snapshot=1)
+        world.settle()
         for day in (19, 20):
-            scene.commit(f"2023-07-{day} 12:12")
-            scene.settle()
-        assert scene.tags() == {"by-hand": 1, "batch-write-2023-07-20": 3}
+            world.commit(f"2023-07-{day} 12:12")
+            world.settle()
+        assert world.tags() == {"by-hand": 1, "batch-write-2023-07-20": 3}
 
 
-def maintain_in(scene: Scene, zone: str) -> RunReport:
+def maintain_in(world: TimedWorld, zone: str) -> RunReport:
     """Make the steps on tags with a zone that the call declares."""
-    report = scene.call(time_zone=zone)
+    report = world.call(time_zone=zone)
     assert report.refusal is None, report.refusal
-    scene.run(is_due=True)
+    world.maintain(is_due=True)
     return report
 
 
@@ -447,251 +414,239 @@ class TestPointer:
     """Where the last pass stopped."""
 
     def test_commits_are_read_once(self) -> None:
-        scene = Scene(UTC_HOURLY)
+        world = TimedWorld(UTC_HOURLY)
         for minute in range(10, 20):
-            scene.commit(f"12:{minute}")
-        scene.settle()
-        scene.commit("13:10")
-        scene.settle()
-        read = [call for call in scene.switch.calls if call.startswith("table read snapshot/snapshot-")]
+            world.commit(f"12:{minute}")
+        world.settle()
+        world.commit("13:10")
+        world.switch = Switch()
+        world.settle()
+        read = [call for call in world.switch.calls if call.startswith("table read snapshot/snapshot-")]
         assert "table read snapshot/snapshot-5" not in read
-        assert names(scene) == ["11", "12"]
+        assert names(world) == ["11", "12"]
 
     def test_a_rollback_invalidates_it(self) -> None:
         """What is committed after a rollback is walked, though its ids were walked before."""
-        scene = Scene(UTC_HOURLY)
+        world = TimedWorld(UTC_HOURLY)
         for minute in range(10, 20):
-            scene.commit(f"12:{minute}")
-        scene.settle()
-        assert scene.state().tag_next_snapshot == 11
-        scene.table.rollback(3)
-        scene.commits = 3
-        scene.now_ms = ms("13:10")
+            world.commit(f"12:{minute}")
+        world.settle()
+        assert world.state().tag_next_snapshot == 11
+        world.table.rollback(3)
+        world.commits = 3
+        world.now_ms = ms("13:10")
         for number in range(4, 12):
-            scene.table.commit(f"+G{number}", time_ms=ms(f"13:{number + 10}"))
-            scene.table.hint("LATEST", number)
-        scene.at("13:30").settle()
-        assert scene.tags() == {"2023-07-18 11": 1, "2023-07-18 12": 4}
+            world.table.commit(f"+G{number}", time_ms=ms(f"13:{number + 10}"))
+            world.table.hint("LATEST", number)
+        world.at("13:30").settle()
+        assert world.tags() == {"2023-07-18 11": 1, "2023-07-18 12": 4}
 
     def test_other_rules_invalidate_it(self) -> None:
-        scene = Scene(UTC_HOURLY)
-        scene.commit("12:12")
-        scene.settle()
-        scene.table.alter(options={"tag.creation-period": "daily"})
-        scene.commit("12:20")
-        scene.settle()
+        world = TimedWorld(UTC_HOURLY)
+        world.commit("12:12")
+        world.settle()
+        world.table.alter(options={"tag.creation-period": "daily"})
+        world.commit("12:20")
+        world.settle()
         # As the engine does it: the daily parser takes the hourly name for one of its own.
         for day in (19, 20):
-            scene.commit(f"2023-07-{day} 00:10")
-            scene.settle()
-        assert scene.tags() == {"2023-07-18 11": 1, "2023-07-19": 4}
+            world.commit(f"2023-07-{day} 00:10")
+            world.settle()
+        assert world.tags() == {"2023-07-18 11": 1, "2023-07-19": 4}
 
     def test_snapshots_that_expired_before_they_were_walked(self) -> None:
         """Another engine expired them; the walk goes on at the oldest that is left."""
-        scene = Scene(UTC_HOURLY)
-        scene.commit("12:12")
-        scene.settle()
+        world = TimedWorld(UTC_HOURLY)
+        world.commit("12:12")
+        world.settle()
         for minute in range(10, 20):
-            scene.commit(f"13:{minute}")
+            world.commit(f"13:{minute}")
         for number in range(1, 8):
-            scene.table.remove(f"snapshot/snapshot-{number}")
-        scene.settle()
-        assert scene.tags() == {"2023-07-18 11": 1, "2023-07-18 12": 8}
+            world.table.remove(f"snapshot/snapshot-{number}")
+        world.settle()
+        assert world.tags() == {"2023-07-18 11": 1, "2023-07-18 12": 8}
 
     def test_a_tag_of_another_engine_moves_it(self) -> None:
-        scene = Scene(UTC_HOURLY)
-        scene.commit("12:12")
-        scene.settle()
-        scene.commit("13:10")
-        scene.commit("13:20")
-        scene.table.tag("2023-07-18 12", snapshot=2)
-        scene.settle()
-        assert scene.tags() == {"2023-07-18 11": 1, "2023-07-18 12": 2}
-        scene.commit("14:10")
-        scene.settle()
-        assert scene.tags()["2023-07-18 13"] == 4
+        world = TimedWorld(UTC_HOURLY)
+        world.commit("12:12")
+        world.settle()
+        world.commit("13:10")
+        world.commit("13:20")
+        world.table.tag("2023-07-18 12", snapshot=2)
+        world.settle()
+        assert world.tags() == {"2023-07-18 11": 1, "2023-07-18 12": 2}
+        world.commit("14:10")
+        world.settle()
+        assert world.tags()["2023-07-18 13"] == 4
 
     def test_a_tag_that_somebody_deleted_stays_away(self) -> None:
-        scene = Scene(UTC_HOURLY)
-        scene.commit("12:12")
-        scene.settle()
-        scene.table.remove("tag/tag-2023-07-18 11")
-        scene.commit("12:20")
-        scene.run(is_due=True)
-        assert scene.tags() == {}
-        scene.commit("13:20")
-        scene.settle()
-        assert names(scene) == ["12"]
+        world = TimedWorld(UTC_HOURLY)
+        world.commit("12:12")
+        world.settle()
+        world.table.remove("tag/tag-2023-07-18 11")
+        world.commit("12:20")
+        world.maintain(is_due=True)
+        assert world.tags() == {}
+        world.commit("13:20")
+        world.settle()
+        assert names(world) == ["12"]
 
 
 class TestBackfill:
     """Only on request."""
 
     def test_missed_periods(self) -> None:
-        scene = Scene(UTC_HOURLY)
+        world = TimedWorld(UTC_HOURLY)
         for time in ("12:10", "12:50", "13:50", "13:55", "16:10"):
-            scene.commit(time)
-        scene.table.remove("snapshot/snapshot-1")
-        scene.table.tag("2023-07-18 09", snapshot=2)
-        scene.table.tag("2023-07-18 15", snapshot=5)
-        scene.settle()
-        assert names(scene) == ["09", "15"]
-        report = scene.call(backfill=True)
+            world.commit(time)
+        world.table.remove("snapshot/snapshot-1")
+        world.table.tag("2023-07-18 09", snapshot=2)
+        world.table.tag("2023-07-18 15", snapshot=5)
+        world.settle()
+        assert names(world) == ["09", "15"]
+        report = world.call(backfill=True)
         assert report.status == "done", report.refusal
-        assert scene.tags() == {
+        assert world.tags() == {
             "2023-07-18 09": 2,
             "2023-07-18 13": 4,
             "2023-07-18 15": 5,
         }
         said = " ".join(report.all_warnings())
         assert "no snapshot from before its end exists any more" in said
-        assert scene.call(backfill=True).status == "nothing_to_do"
+        assert world.call(backfill=True).status == "nothing_to_do"
 
     def test_a_dry_run_makes_none(self) -> None:
-        scene = Scene(UTC_HOURLY)
-        scene.commit("12:10")
-        report = scene.call(execute=False)
+        world = TimedWorld(UTC_HOURLY)
+        world.commit("12:10")
+        report = world.call(execute=False)
         assert report.status == "planned"
         assert [step.operation for step in report.steps or ()] == ["auto_tags", "expire_tags"]
-        assert scene.tags() == {}
+        assert world.tags() == {}
 
 
 class TestState:
     """The next commit is answered from the state, unless it makes a tag due."""
 
     def test_a_commit_that_makes_no_tag_costs_what_it_did(self) -> None:
-        scene = Scene({**UTC_HOURLY, **TEN})
-        scene.commit("12:10")
-        scene.settle()
+        world = TimedWorld({**UTC_HOURLY, **TEN})
+        world.commit("12:10")
+        world.settle()
         for minute in (11, 12, 13):
-            scene.commit(f"12:{minute}")
-            before = scene.counter.snapshot()
-            assert not scene.run(committed_id=scene.commits).steps
-            after = scene.counter.snapshot()
-            assert after["get"] - before["get"] <= 4
-            assert (after["put"], after["list"]) == (before["put"], before["list"])
-        scene.commit("13:00")
-        assert scene.settle().steps
-        assert names(scene) == ["11", "12"]
+            world.commit(f"12:{minute}")
+            report, requests = world.spent(world.maintain, committed_id=minute - 9)
+            assert not report.steps
+            assert requests["get"] <= 4
+            assert requests["put"] == requests["list"] == 0
+        world.commit("13:00")
+        assert world.settle().steps
+        assert names(world) == ["11", "12"]
 
     def test_a_watermark_is_noticed_by_one_more_read(self) -> None:
-        scene = Scene({**BY_WATERMARK, **TEN})
-        scene.commit("12:10", watermark="12:10")
-        scene.settle()
-        scene.commit("19:10", watermark="12:59")
-        before = scene.counter.snapshot()
-        assert not scene.run(committed_id=2).steps
-        assert scene.counter.snapshot()["get"] - before["get"] <= 5
-        scene.commit("19:11", watermark="13:00")
-        assert scene.settle().steps
-        assert names(scene) == ["11", "12"]
+        world = TimedWorld({**BY_WATERMARK, **TEN})
+        world.commit("12:10", watermark="12:10")
+        world.settle()
+        world.commit("19:10", watermark="12:59")
+        report, requests = world.spent(world.maintain, committed_id=2)
+        assert not report.steps
+        assert requests["get"] <= 5
+        world.commit("19:11", watermark="13:00")
+        assert world.settle().steps
+        assert names(world) == ["11", "12"]
 
     def test_a_watermark_of_any_branch_is_noticed(self) -> None:
         """A pass over all branches asks the newest snapshot of each."""
-        scene = Scene({**BY_WATERMARK, **TEN})
-        scene.commit("12:10", watermark="12:10")
-        scene.table.tag("begin", snapshot=1)
-        branch = scene.table.branch("b", from_tag="begin")
-        maintainer = Maintainer(scene.store, control=scene.control, counter=scene.counter)
-        assert maintainer.run("maintain", all_branches=True).status == "done"
-        assert sorted(e.key for e in scene.store.list("branch/branch-b/tag/")) == [
+        world = TimedWorld({**BY_WATERMARK, **TEN})
+        world.commit("12:10", watermark="12:10")
+        world.table.tag("begin", snapshot=1)
+        branch = world.table.branch("b", from_tag="begin")
+        assert world.run("maintain", all_branches=True).status == "done"
+        assert sorted(e.key for e in world.store.list("branch/branch-b/tag/")) == [
             "branch/branch-b/tag/tag-2023-07-18 11",
             "branch/branch-b/tag/tag-begin",
         ]
-        answered = maintainer.run("maintain", all_branches=True)
+        answered = world.run("maintain", all_branches=True)
         assert [step.steps for step in answered.steps or ()] == [(), ()]
-        scene.now_ms = ms("13:30")
-        branch.commit("+G2", time_ms=scene.now_ms, document={"watermark": ms("13:00")})
-        report = maintainer.run("maintain", all_branches=True)
+        world.now_ms = ms("13:30")
+        branch.commit("+G2", time_ms=world.now_ms, document={"watermark": ms("13:00")})
+        report = world.run("maintain", all_branches=True)
         assert [bool(step.steps) for step in report.steps or ()] == [False, True]
-        assert scene.store.read("branch/branch-b/tag/tag-2023-07-18 12").data
+        assert world.store.read("branch/branch-b/tag/tag-2023-07-18 12").data
 
     def test_a_table_without_tags_has_nothing_of_them(self) -> None:
-        scene = Scene({**KEEP, **TEN})
-        scene.commit("12:10")
-        scene.settle()
-        state = scene.state()
+        world = TimedWorld({**KEEP, **TEN})
+        world.commit("12:10")
+        world.settle()
+        state = world.state()
         assert (state.tags_due_ms, state.tag_rules) == (NEVER_MS, 0)
 
     def test_a_branch_with_tags_is_seen_within_a_day(self) -> None:
         """Another engine may make a tag whose time is short."""
-        scene = Scene({**KEEP, **TEN})
-        scene.commit("12:10")
-        scene.table.tag("kept", snapshot=1)
-        scene.settle()
-        assert scene.state().tags_due_ms == ms("12:10") + DAY_MS
-        scene.commit("12:20")
-        assert not scene.run().steps
-        scene.table.tag("short", snapshot=1, ttl=timedelta(minutes=1))
-        scene.at("2023-07-19 12:10").run(is_due=False)
-        assert scene.state().tags_due_ms <= ms("2023-07-20 12:10")
+        world = TimedWorld({**KEEP, **TEN})
+        world.commit("12:10")
+        world.table.tag("kept", snapshot=1)
+        world.settle()
+        assert world.state().tags_due_ms == ms("12:10") + DAY_MS
+        world.commit("12:20")
+        assert not world.maintain().steps
+        world.table.tag("short", snapshot=1, ttl=timedelta(minutes=1))
+        world.at("2023-07-19 12:10").maintain(is_due=False)
+        assert world.state().tags_due_ms <= ms("2023-07-20 12:10")
 
     def test_the_time_of_a_tag_ends(self) -> None:
-        scene = Scene({**UTC_HOURLY, "tag.default-time-retained": "2 h"})
-        scene.commit("12:10")
-        scene.call(time_zone="UTC")
-        scene.run(is_due=True)
+        world = TimedWorld({**UTC_HOURLY, "tag.default-time-retained": "2 h"})
+        world.commit("12:10")
+        world.call(time_zone="UTC")
+        world.maintain(is_due=True)
         # Nobody declares a zone to the pass, so the tag lives 26 h longer, and the hour's end is earlier anyway.
-        assert scene.state().tags_due_ms <= ms("14:10") + 26 * HOUR_MS
+        assert world.state().tags_due_ms <= ms("14:10") + 26 * HOUR_MS
 
     def test_a_pass_that_finished_what_a_dead_run_left(self) -> None:
         """Its first step has the report of that run, and says nothing of tags; so they are asked for again."""
-        scene = Scene({**UTC_HOURLY, **TEN, "tag.num-retained-max": "1"})
-        scene.commit("12:10")
-        scene.settle()
-        scene.commit("13:00")
+        world = TimedWorld({**UTC_HOURLY, **TEN, "tag.num-retained-max": "1"})
+        world.commit("12:10")
+        world.settle()
+        world.commit("13:00")
         dying = DyingSwitch(lambda call: call.startswith("table delete"))
-        maintainer = Maintainer(
-            FaultyStore(scene.store, dying, "table"), control=FaultyStore(scene.control, dying, "control")
-        )
         with pytest.raises(ProcessDeathError):
-            maintain(maintainer.table, MaintainArguments(), execute=True)
-        assert names(scene) == ["11", "12"]
-        scene.at("13:20").run(is_due=True)
-        assert names(scene) == ["12"]
-        scene.commit("14:00")
-        assert scene.settle().steps
-        assert names(scene) == ["13"]
+            world.maintain(dying)
+        assert names(world) == ["11", "12"]
+        world.at("13:20").maintain(is_due=True)
+        assert names(world) == ["12"]
+        world.commit("14:00")
+        assert world.settle().steps
+        assert names(world) == ["13"]
 
     def test_a_tag_by_hand_whose_time_ends(self) -> None:
         """No pass has seen a tag there, so none would come for it."""
-        scene = Scene({**KEEP, **TEN})
-        scene.commit("12:10")
-        scene.settle()
-        assert scene.state().tags_due_ms == NEVER_MS
-        maintainer = Maintainer(scene.store, control=scene.control)
-        assert maintainer.run("create_tag", tag="for-good").status == "done"
-        assert scene.state().tags_due_ms == NEVER_MS
-        assert maintainer.run("create_tag", tag="short", time_retained="1 h", time_zone="UTC").status == "done"
-        assert scene.state().tags_due_ms == ms("13:10")
-        scene.at("13:11").settle()
-        assert scene.state().tags_due_ms > scene.now_ms
+        world = TimedWorld({**KEEP, **TEN})
+        world.commit("12:10")
+        world.settle()
+        assert world.state().tags_due_ms == NEVER_MS
+        world.run("create_tag", tag="for-good", status="done")
+        assert world.state().tags_due_ms == NEVER_MS
+        world.run("create_tag", tag="short", time_retained="1 h", time_zone="UTC", status="done")
+        assert world.state().tags_due_ms == ms("13:10")
+        world.at("13:11").settle()
+        assert world.state().tags_due_ms > world.now_ms
 
     def test_a_tag_that_another_pass_is_making(self) -> None:
         """That one may take it back, so this one does not count on it."""
-        scene = Scene({**UTC_HOURLY, **TEN})
-        scene.commit("12:10")
-        other = Maintainer(scene.store, control=scene.control)
-
-        class Late(FaultyStore):
-            def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
-                if key.startswith("tag/tag-") and if_absent:
-                    assert other.run("trigger_tag_automatic_creation", time_zone="Asia/Tokyo").status == "done"
-                return super().put(key, data, if_absent=if_absent, if_match=if_match)
-
-        late = Maintainer(Late(scene.store, Switch(), "table"), control=scene.control)
-        report = maintain(late.table, MaintainArguments(), execute=True)
+        world = TimedWorld({**UTC_HOURLY, **TEN})
+        world.commit("12:10")
+        other = Acting(lambda call: call.startswith("table put tag/tag-"), lambda: world.call(time_zone="Asia/Tokyo"))
+        report = world.maintain(other)
+        assert other.has_acted and names(world) == ["11"]
         assert report.status == "nothing_to_do", report.refusal
         assert any("is there already" in warning for warning in report.all_warnings())
-        assert (scene.state().tags_due_ms, scene.state().tag_rules) == (0, 0)
-        scene.table.remove("tag/tag-2023-07-18 11")
-        scene.settle()
-        assert names(scene) == ["11"]
+        assert (world.state().tags_due_ms, world.state().tag_rules) == (0, 0)
+        world.table.remove("tag/tag-2023-07-18 11")
+        world.settle()
+        assert names(world) == ["11"]
 
     def test_an_older_state_is_ignored(self) -> None:
-        scene = Scene({**UTC_HOURLY, **TEN})
-        scene.commit("12:10")
-        scene.settle()
-        (state,) = [entry.key for entry in scene.control.list("") if entry.key.endswith("state.json")]
-        scene.control.put(state, scene.control.read(state).data.replace(b'"format_version": 3', b'"format_version": 1'))
-        assert scene.run().steps
+        world = TimedWorld({**UTC_HOURLY, **TEN})
+        world.commit("12:10")
+        world.settle()
+        (state,) = [entry.key for entry in world.control.list("") if entry.key.endswith("state.json")]
+        world.control.put(state, world.control.read(state).data.replace(b'"format_version": 3', b'"format_version": 1'))
+        assert world.maintain().steps

@@ -54,10 +54,6 @@ class ChangelogWorld(World):
     def after_run(self) -> None:
         assert_roots_readable(self.table)
 
-    def maintain(self, **options: str) -> RunReport:
-        stated = {key.replace("__", "."): value for key, value in options.items()}
-        return self.ended(self.maintainer().maintain(**stated))
-
     def hint(self, path: str) -> str | None:
         return next((self.store.read(path).data.decode() for entry in self.store.list("") if entry.key == path), None)
 

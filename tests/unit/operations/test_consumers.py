@@ -38,9 +38,6 @@ class ConsumedWorld(World):
     def after_run(self) -> None:
         assert_roots_readable(self.table)
 
-    def maintain(self, *, execute: bool = True) -> RunReport:
-        return self.run("maintain", execute=execute)
-
     def names(self, folder: str = "consumer") -> dict[str, int]:
         """Return each consumer with its next snapshot."""
         return {

@@ -1,19 +1,20 @@
 """Renaming tags."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
-from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import read_lease
 from lakesweep.errors import ObjectNotFoundError, UsageError
 from lakesweep.model.report import RunReport
 from lakesweep.storage.store import DeleteRequest, DeleteResult
-from tests.support.faulty_store import ProcessDeathError
+from tests.support.acting import Acting
+from tests.support.faulty_store import DyingSwitch, ProcessDeathError
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
+from tests.support.world import World
 
 
 class Told(MemoryStore):
@@ -180,81 +181,55 @@ def test_a_callback_is_refused(store: Told, table: TableBuilder) -> None:
     assert report.refusal.code == "needs_engine_callbacks"
 
 
-class Acting(MemoryStore):
-    """Lets somebody else act before the first request of a kind."""
-
-    def __init__(self, location: str) -> None:
-        super().__init__(location)
-        self.before: dict[str, Callable[[], object]] = {}
-
-    def _tell(self, name: str) -> None:
-        act = self.before.pop(name, None)
-        if act is not None:
-            act()
-
-    def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
-        self._tell(f"put {key}")
-        return super().put(key, data, if_absent=if_absent, if_match=if_match)
-
-    def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
-        self._tell("delete")
-        return super().delete(requests)
+def tagged() -> World:
+    """Return a table whose first snapshot has a tag."""
+    world = World()
+    world.replace()
+    world.replace()
+    world.table.tag("t", snapshot=1)
+    return world
 
 
 def test_a_tag_that_others_delete_meanwhile_is_no_success() -> None:
     """They may have looked for other tags before the new name was there, and take the files."""
-    store = Acting("memory://bucket/db.db/t")
-    table = TableBuilder(store)
-    table.commit("+A")
-    table.tag("t", snapshot=1)
-    store.before["delete"] = lambda: store.delete([DeleteRequest("tag/tag-t")])
-    report = rename(store, "t", "u", "stale")
+    world = tagged()
+    other = Acting(
+        lambda call: call.startswith("table delete"), lambda: world.store.delete([DeleteRequest("tag/tag-t")])
+    )
+    report = world.maintainer(other).run("rename_tag", tag="t", target_tag="u")
+    assert report.status == "stale"
     assert report.refusal is not None and report.refusal.code == "overtaken"
     assert "tag/tag-u was written meanwhile and is kept; some of its files may be missing" in report.refusal.message
-    assert store.read("tag/tag-u").data
+    assert world.store.read("tag/tag-u").data
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
 def test_a_run_that_died_before_the_new_name_is_not_finished_once_the_old_one_is_gone(is_replaced: bool) -> None:
     """What it was to name may have lost its files."""
-    store, control = Acting("memory://bucket/db.db/t"), MemoryStore("memory://control")
-    table = TableBuilder(store)
-    table.commit("+A")
-    table.commit("-A", "+B")
-    table.tag("t", snapshot=1)
-
-    def die() -> None:
-        raise ProcessDeathError
-
-    store.before["put tag/tag-u"] = die
+    world = tagged()
     with pytest.raises(ProcessDeathError):
-        Maintainer(store, control=control).run("rename_tag", tag="t", target_tag="u")
-    written: list[str] = []
-    store.before["put tag/tag-u"] = lambda: written.append("u")
+        world.maintainer(DyingSwitch(_names_it)).run("rename_tag", tag="t", target_tag="u")
+    world.wait()
     if is_replaced:
-        assert Maintainer(store, control=control).run("replace_tag", tag="t", snapshot=2).status == "done"
+        world.run("replace_tag", tag="t", snapshot=2, status="done")
     else:
-        store.delete([DeleteRequest("tag/tag-t")])
-    Maintainer(store, control=control).run("delete_tag", tag="none")
-    assert not written
+        world.store.delete([DeleteRequest("tag/tag-t")])
+    world.run("delete_tag", tag="none")
+    assert not any(map(_names_it, world.switch.calls))
     with pytest.raises(ObjectNotFoundError):
-        store.read("tag/tag-u")
+        world.store.read("tag/tag-u")
+
+
+def _names_it(call: str) -> bool:
+    return call == "table put tag/tag-u"
 
 
 def test_a_run_that_died_after_the_old_name_went_is_finished() -> None:
-    store, control = Acting("memory://bucket/db.db/t"), MemoryStore("memory://control")
-    table = TableBuilder(store)
-    table.commit("+A")
-    table.commit("-A", "+B")
-    table.tag("t", snapshot=1)
-
-    def die() -> None:
-        store.delete([DeleteRequest("tag/tag-t")])
-        raise ProcessDeathError
-
-    store.before["delete"] = die
+    world = tagged()
+    dying = DyingSwitch(lambda call: call.startswith("table delete"), "death_after")
     with pytest.raises(ProcessDeathError):
-        Maintainer(store, control=control).run("rename_tag", tag="t", target_tag="u")
-    Maintainer(store, control=control).run("delete_tag", tag="none")
-    assert store.read("tag/tag-u").data
-    assert read_lease(ControlArea(control, store.location)).intent is None
+        world.maintainer(dying).run("rename_tag", tag="t", target_tag="u")
+    world.wait()
+    world.run("delete_tag", tag="none")
+    assert world.store.read("tag/tag-u").data
+    assert read_lease(world.area).intent is None

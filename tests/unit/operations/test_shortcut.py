@@ -2,12 +2,10 @@
 
 import pytest
 
-from lakesweep.model.report import RunReport
-from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from tests.support.maintenance import assert_roots_readable
 from tests.support.world import World
 
-HOUR_MS = 3_600_000
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 OPTIONS = {"snapshot.num-retained.min": "3", "snapshot.num-retained.max": "10", "snapshot.time-retained": "1 h"}
 
 
@@ -16,28 +14,17 @@ class CommittedWorld(World):
 
     def __init__(self) -> None:
         super().__init__(now_ms=5 * HOUR_MS, options=OPTIONS)
-        for number in range(1, 6):
-            self.commit(number)
-
-    def commit(self, number: int, minutes: int = 10) -> None:
-        self.now_ms += minutes * 60_000
-        self.table.commit(f"+F{number}", *([f"-F{number - 1}"] if number > 1 else []), time_ms=self.now_ms)
-        self.table.hint("LATEST", number)
-
-    def maintain(self, **arguments: int) -> tuple[RunReport, dict[str, int]]:
-        before = self.counter.snapshot()
-        report = maintain(self.maintainer().table, MaintainArguments(**arguments), execute=True)  # type: ignore[arg-type]
-        after = self.counter.snapshot()
-        return report, {kind: after[kind] - before[kind] for kind in after}
+        for _ in range(5):
+            self.replace(10 * MINUTE_MS)
 
 
 @pytest.mark.parametrize("told", [False, True], ids=["by_hint", "by_event"])
 def test_a_commit_that_needs_nothing_costs_four_requests_and_no_write(told: bool) -> None:
     scene = CommittedWorld()
-    assert scene.maintain()[0].status in ("done", "nothing_to_do")
+    assert scene.maintain().status in ("done", "nothing_to_do")
     for number in (6, 7, 8):
-        scene.commit(number, minutes=1)
-        report, requests = scene.maintain(**({"committed_id": number} if told else {}))
+        scene.replace(MINUTE_MS)
+        report, requests = scene.spent(scene.maintain, committed_id=number if told else None)
         assert report.status == "nothing_to_do"
         assert sum(requests.values()) <= 4, requests
         assert requests["put"] == requests["delete"] == 0
@@ -46,19 +33,19 @@ def test_a_commit_that_needs_nothing_costs_four_requests_and_no_write(told: bool
 def test_age_count_and_options_end_the_shortcut() -> None:
     scene = CommittedWorld()
     scene.maintain()
-    for number in range(6, 12):
-        scene.commit(number, minutes=1)
+    for _ in range(6):
+        scene.replace(MINUTE_MS)
         scene.maintain()
     assert scene.ids() == list(range(2, 12)), "ten stay by count"
 
     scene.now_ms += 2 * HOUR_MS
-    report, _ = scene.maintain()
+    report = scene.maintain()
     assert report.status == "done"
     assert scene.ids() == [9, 10, 11], "three stay by age"
 
-    assert scene.maintain()[0].status == "nothing_to_do"
+    assert scene.maintain().status == "nothing_to_do"
     scene.table.alter(options={"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
-    assert scene.maintain()[0].status == "done"
+    assert scene.maintain().status == "done"
     assert scene.ids() == [11]
     assert_roots_readable(scene.table)
 
@@ -67,7 +54,7 @@ def test_a_rollback_ends_the_shortcut() -> None:
     scene = CommittedWorld()
     scene.maintain()
     scene.table.rollback(4)
-    report, requests = scene.maintain()
+    report, requests = scene.spent(scene.maintain)
     assert report.status == "nothing_to_do"
     assert requests["list"] > 0, "it looked anew"
 
@@ -76,10 +63,10 @@ def test_the_interval_between_passes() -> None:
     scene = CommittedWorld()
     scene.maintain()
     scene.now_ms += 30_000
-    report, requests = scene.maintain(min_interval_ms=60_000)
+    report, requests = scene.spent(scene.maintain, min_interval_ms=60_000)
     assert (report.status, sum(requests.values())) == ("nothing_to_do", 1)
     scene.now_ms += 2 * HOUR_MS
-    assert scene.maintain(min_interval_ms=60_000)[0].status == "done"
+    assert scene.maintain(min_interval_ms=60_000).status == "done"
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"format_version": 1, "branches": {"main": {}}}', b"\xff"])
@@ -89,5 +76,5 @@ def test_a_state_that_means_nothing_is_no_obstacle(body: bytes) -> None:
     (state,) = [entry.key for entry in scene.control.list("") if entry.key.endswith("state.json")]
     scene.control.put(state, body)
     scene.now_ms += 2 * HOUR_MS
-    assert scene.maintain()[0].status == "done"
+    assert scene.maintain().status == "done"
     assert scene.ids() == [3, 4, 5]

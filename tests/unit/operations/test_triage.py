@@ -3,9 +3,7 @@
 import pytest
 
 from lakesweep.control.state import read_states
-from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.operations.maintenance.triage import Lag, Triage, lag_of, triage
-from tests.support.maintenance import Maintainer
 from tests.support.world import World
 
 MINUTE_MS = 60_000
@@ -17,21 +15,12 @@ class CommittedWorld(World):
 
     def __init__(self, **options: str) -> None:
         super().__init__(now_ms=300 * MINUTE_MS, options={**OPTIONS, **options})
-        for number in range(1, 6):
-            self.commit(number)
-
-    def commit(self, number: int, minutes: int = 10) -> None:
-        self.now_ms += minutes * MINUTE_MS
-        self.table.commit(f"+F{number}", time_ms=self.now_ms)
-        self.table.hint("LATEST", number)
-
-    def maintain(self, *, execute: bool = True) -> str:
-        return maintain(self.maintainer().table, MaintainArguments(is_due=True), execute=execute).status
+        for _ in range(5):
+            self.replace(10 * MINUTE_MS)
 
     def sort(self, committed_id: int, interval_ms: int = 0) -> tuple[Triage, int]:
-        before = sum(self.counter.snapshot().values())
-        found = triage(self.maintainer().table, committed_id, interval_ms)
-        return found, sum(self.counter.snapshot().values()) - before
+        found, requests = self.spent(triage, self.maintainer().table, committed_id, interval_ms)
+        return found, sum(requests.values())
 
     def lag(self) -> Lag | None:
         return lag_of(self.maintainer().table, read_states(self.area).get("main"))
@@ -49,7 +38,7 @@ def test_without_a_pass_all_is_due() -> None:
 def test_doubled_and_late_events() -> None:
     """One read for the same commit, two for an older one."""
     scene = CommittedWorld()
-    scene.maintain()
+    scene.maintain(is_due=True)
     assert scene.sort(5) == (HANDLED, 1)
     assert scene.sort(3) == (HANDLED, 2)
     assert scene.lag() is None
@@ -57,16 +46,16 @@ def test_doubled_and_late_events() -> None:
 
 def test_a_commit_that_needs_nothing() -> None:
     scene = CommittedWorld()
-    scene.maintain()
-    scene.commit(6, minutes=1)
+    scene.maintain(is_due=True)
+    scene.replace(MINUTE_MS)
     assert scene.sort(6) == (HANDLED, 4)
     assert scene.lag() is None
 
 
 def test_a_commit_that_needs_a_pass() -> None:
     scene = CommittedWorld()
-    scene.maintain()
-    scene.commit(6, minutes=120)
+    scene.maintain(is_due=True)
+    scene.replace(120 * MINUTE_MS)
     assert scene.sort(6)[0] == DUE
     scene.now_ms += 7 * MINUTE_MS
     assert scene.lag() == Lag(6, 7 * MINUTE_MS)
@@ -75,7 +64,7 @@ def test_a_commit_that_needs_a_pass() -> None:
 def test_age_alone_is_for_the_sweep() -> None:
     """No commit comes any more, and what stays grows old."""
     scene = CommittedWorld()
-    scene.maintain()
+    scene.maintain(is_due=True)
     scene.now_ms += 600 * MINUTE_MS
     assert scene.sort(5)[0] == HANDLED
     found = scene.lag()
@@ -88,16 +77,16 @@ def test_age_alone_is_for_the_sweep() -> None:
 def test_a_rollback_is_no_late_event(committed_id: int) -> None:
     """LATEST is below what the last pass saw, so another history has begun."""
     scene = CommittedWorld()
-    scene.maintain()
+    scene.maintain(is_due=True)
     scene.table.rollback(2)
-    scene.commit(3, minutes=1)
+    scene.replace(MINUTE_MS)
     assert scene.sort(3)[0] == DUE
     assert scene.lag() is not None
 
 
 def test_passes_are_apart() -> None:
     scene = CommittedWorld()
-    scene.maintain()
+    scene.maintain(is_due=True)
     scene.now_ms += 20_000
     scene.table.commit("+X", time_ms=scene.now_ms)
     assert scene.sort(6, MINUTE_MS) == (Triage(False, 40_000), 1)
@@ -111,9 +100,9 @@ def test_passes_are_apart() -> None:
 def test_no_interval_and_a_clock_that_is_behind() -> None:
     """The state may be some seconds from the future; a commit is not lost for that."""
     scene = CommittedWorld()
-    scene.maintain()
-    scene.commit(6, minutes=120)
-    scene.maintain()
+    scene.maintain(is_due=True)
+    scene.replace(120 * MINUTE_MS)
+    scene.maintain(is_due=True)
     scene.now_ms -= 1_000
     scene.table.commit("+X", "+Y", time_ms=scene.now_ms)
     assert scene.sort(7, 0)[0] == DUE
@@ -130,8 +119,8 @@ def test_no_interval_and_a_clock_that_is_behind() -> None:
 def test_a_table_that_is_looked_at_anew_each_time(options: dict[str, str]) -> None:
     """Of such a pass only the time counts: the next may not follow too soon, and none is left out for ever."""
     scene = CommittedWorld(**options)
-    scene.maintain()
-    scene.commit(6, minutes=0)
+    scene.maintain(is_due=True)
+    scene.replace()
     assert scene.sort(6, MINUTE_MS)[0].wait_ms == MINUTE_MS
     scene.now_ms += 2 * MINUTE_MS
     assert scene.sort(6, MINUTE_MS)[0] == DUE
@@ -141,21 +130,20 @@ def test_a_table_that_is_looked_at_anew_each_time(options: dict[str, str]) -> No
 def test_the_interval_holds_for_every_table() -> None:
     """Also where the state says nothing else: the next pass within the interval is not made."""
     scene = CommittedWorld(**{"consumer.expiration-time": "1 d"})
-    table = Maintainer(scene.store, control=scene.control, counter=scene.counter).table
-    assert maintain(table, MaintainArguments(min_interval_ms=MINUTE_MS), execute=True).steps
+    assert scene.maintain(min_interval_ms=MINUTE_MS).steps
     scene.now_ms += MINUTE_MS // 2
-    assert maintain(table, MaintainArguments(min_interval_ms=MINUTE_MS), execute=True).steps == ()
+    assert scene.maintain(min_interval_ms=MINUTE_MS).steps == ()
     scene.now_ms += MINUTE_MS
-    assert maintain(table, MaintainArguments(min_interval_ms=MINUTE_MS), execute=True).steps
+    assert scene.maintain(min_interval_ms=MINUTE_MS).steps
 
 
 def test_an_observed_table_is_not_planned_for_at_every_commit() -> None:
     scene = CommittedWorld()
     scene.now_ms += 600 * MINUTE_MS
-    assert scene.maintain(execute=False) == "planned"
+    assert scene.maintain(is_due=True, execute=False).status == "planned"
     assert scene.sort(5) == (HANDLED, 1)
-    scene.commit(6, minutes=0)
+    scene.replace()
     assert scene.sort(6, MINUTE_MS)[0].wait_ms == MINUTE_MS
     scene.now_ms += 2 * MINUTE_MS
     assert scene.sort(6, MINUTE_MS)[0] == DUE
-    assert scene.maintain() == "done", "and once it may, it does"
+    assert scene.maintain(is_due=True).status == "done", "and once it may, it does"

@@ -8,7 +8,7 @@ died half-way. Tests below show that expiry beside them does no harm.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakesweep.errors import MaintenanceError
-from tests.support.faulty_store import FaultyStore, Switch
+from tests.support.faulty_store import Interleaved
 from tests.support.maintenance import Maintainer
 from tests.support.reader import assert_all_readable, read_all
 from tests.support.table_builder import TableBuilder
@@ -529,46 +529,25 @@ def _rollback_to_5(scene: ReadWorld) -> Iterator[None]:
             yield
 
 
-class _Interleaved(Switch):
-    def __init__(self, before: Callable[[int], None]) -> None:
-        super().__init__()
-        self._before = before
-
-    def _run(self, name: str, call: Callable[[], object]) -> object:
-        self._before(len(self.calls) + 1)
-        return super()._run(name, call)
-
-
 def _run_b15(at: int, spread: int) -> tuple[ReadWorld, bool, int]:
     """Expire with E = 11 while a rollback to 5 begins before request `at` and goes on every `spread` requests."""
     scene = ReadWorld()
     _replacements(scene.table, "ABCDEFGHIJK")
-    steps: Iterator[None] = iter(())
     began, calls = False, 0
 
     def before(call: int) -> None:
-        nonlocal steps, began, calls
+        nonlocal began, calls
         calls = call
         if call == at and scene.table.exists("snapshot/snapshot-5"):
-            began, steps = True, _rollback_to_5(scene)
+            began, scene.steps = True, _rollback_to_5(scene)
         if began and (call - at) % max(spread, 1) == 0:
-            for _ in steps:
+            for _ in scene.steps:
                 if spread:
                     break
 
-    def sleep(seconds: float) -> None:
-        scene.sleep(seconds)
-        next(steps, None)
-
-    switch = _Interleaved(before)
-    maintainer = Maintainer(
-        FaultyStore(scene.store, switch, "table"),
-        control=FaultyStore(scene.control, switch, "control"),
-        sleep=sleep,
-    )
     with contextlib.suppress(MaintenanceError):
-        maintainer.expire(1, 1)
-    for _ in steps:
+        scene.maintainer(Interleaved(before)).expire(1, 1)
+    for _ in scene.steps:
         pass
     return scene, began, calls
 

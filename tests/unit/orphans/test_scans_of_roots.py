@@ -361,7 +361,7 @@ def test_a_table_that_keeps_one_snapshot(first: int) -> None:
             nonlocal calls
             calls += 1
             if calls in (at, at + 2):
-                number = table._branch.ids("snapshot")[-1]
+                number = table.ids("snapshot")[-1]
                 table.commit(f"-F{number - first}", f"+F{number - first + 1}")
                 model = table.model(f"snapshot/snapshot-{number}")
                 for path in table.referenced(f"snapshot/snapshot-{number}") - table.referenced(table.root(number + 1)):
