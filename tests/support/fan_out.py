@@ -21,7 +21,7 @@ from lakesweep.errors import MaintenanceError
 from lakesweep.model.plan import Plan
 from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans import fan_out
-from lakesweep.operations.orphans.fan_out import first_shards
+from lakesweep.operations.orphans.fan_out import begin as beginning
 from lakesweep.operations.orphans.fan_out.scan import Ended, advance, begin
 from lakesweep.operations.orphans.fan_out.worker import work
 from lakesweep.runs.execution import require_area
@@ -64,7 +64,7 @@ def small_limits(patch: pytest.MonkeyPatch, *, small_pages: bool = True, **chang
                 patch.setattr(module, name, value)
     if small_pages:
         patch.setattr(store_module, "PAGE_KEYS", PAGE_KEYS)
-        patch.setattr(first_shards, "PAGE_KEYS", PAGE_KEYS)
+        patch.setattr(beginning, "PAGE_KEYS", PAGE_KEYS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Read the small JSON documents: roots, consumers, schemas."""
+"""Read the small JSON documents: roots, tags with their time to live, consumers, schemas."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StorageError
+from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, RefusedError, StorageError
 from lakesweep.format.documents import parse_changelog, parse_consumer, parse_hint
 from lakesweep.format.schema import TableSchema, parse_schema
 from lakesweep.format.snapshot import Snapshot, parse_snapshot
-from lakesweep.format.tag import parse_tag
+from lakesweep.format.tag import Tag, parse_tag
 from lakesweep.model.roots import BranchListing, DocumentRef, Root, RootRef, TableListing
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Body, Store
@@ -173,3 +173,41 @@ def read_all_schemas(store: Store, listing: TableListing) -> Iterator[tuple[str,
 
 
 SUPPORTED_TYPES = frozenset({"table", "materialized-table"})
+
+
+@dataclass(frozen=True, slots=True)
+class TagDocument:
+    """A tag that was read."""
+
+    ref: RootRef
+    tag: Tag
+    body: bytes
+
+    @property
+    def root(self) -> Root:
+        """Return the tag as a root, without its time to live."""
+        return Root(self.ref, self.tag.snapshot, self.body)
+
+
+def read_tags(store: Store, refs: Sequence[RootRef]) -> Iterator[tuple[RootRef, TagDocument | MaintenanceError]]:
+    """Yield each tag with its document, or with the reason why it has none, in the order of `refs`.
+
+    The reason is an `ObjectNotFoundError` if the tag vanished since it was listed. It is another error if the document
+    cannot be parsed, is too long or has a later version. Its meaning depends on the caller.
+
+    Raises:
+        StorageError: A read failed, so nothing is known.
+    """
+    bodies = read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
+    for ref, (_, body) in zip(refs, bodies, strict=True):
+        if isinstance(body, StorageError):
+            if not isinstance(body, ObjectNotFoundError) and body.code != "too_large":
+                raise body
+            yield ref, body
+            continue
+        try:
+            tag, data = parsed(store, ref.path, body, parse_tag)
+        except (FormatError, RefusedError) as error:
+            yield ref, error
+        else:
+            yield ref, TagDocument(ref, tag, data)

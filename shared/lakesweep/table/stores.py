@@ -3,6 +3,9 @@
 A path in metadata is relative to the table root, or an absolute URI. An absolute URI is resolved only below a root that
 some schema of the table declares (`data-file.external-paths`, `global-index.external-path`). This is enough for reads.
 For deletions, the fence decides (`table/fence.py`), since the writers of the table also write its schemas.
+
+`OutsideFiles` tells whether files outside the table exist. Callers ask one by one; one listing of each named root
+answers.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,6 +19,8 @@ from lakesweep.model.paths.stays import Stay
 from lakesweep.storage.guard import Guard, GuardedStore
 from lakesweep.storage.location import parse_location
 from lakesweep.storage.store import Store
+from lakesweep.table.discover import discover
+from lakesweep.table.documents import read_all_schemas
 from lakesweep.table.fence import NOT_DECLARED, Fence, FenceRules, Opened
 
 _EXTERNAL_OPTIONS = ("data-file.external-paths", "global-index.external-path")
@@ -163,3 +168,31 @@ class TableStores:
         for guard in self._guards:
             store = GuardedStore(store, guard)
         return store
+
+
+@dataclass(slots=True)
+class OutsideFiles:
+    """Tells whether a file outside a table exists. The first question sends the first request."""
+
+    store: Store
+    """The store of the table, whose schemas declare the external roots."""
+    open_store: Callable[[str], Store] | None
+    _stores: TableStores | None = None
+    _keys: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def __call__(self, path: str) -> bool:
+        """Tell whether a file exists.
+
+        Raises:
+            RefusedError: It lies outside every declared root.
+            StorageError: A request failed.
+        """
+        if self._stores is None:
+            schemas = read_all_schemas(self.store, discover(self.store, ("schema", "branch")))
+            self._stores = TableStores(
+                self.store, FenceRules(declared_roots(self.store.location, schemas)), self.open_store
+            )
+        place, key = self._stores.resolve(path)
+        if place.location not in self._keys:
+            self._keys[place.location] = frozenset(entry.key for entry in place.list(""))
+        return key in self._keys[place.location]

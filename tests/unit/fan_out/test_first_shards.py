@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from lakesweep.operations.orphans.fan_out import first_shards
-from lakesweep.operations.orphans.fan_out.first_shards import first_tasks
+from lakesweep.operations.orphans.fan_out import begin as beginning
+from lakesweep.operations.orphans.fan_out.begin import first_tasks
 from lakesweep.operations.orphans.fan_out.limits import FIRST_PAGES, LIST_PAGES
 from lakesweep.operations.orphans.fan_out.tasks import ListTask
 from tests.support.memory_store import MemoryStore
@@ -54,8 +54,8 @@ def test_one_folder_is_not_cut() -> None:
 @pytest.mark.parametrize("seed", range(100))
 def test_ranges_hold_every_key_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
-    monkeypatch.setattr(first_shards, "PAGE_KEYS", random.choice((1, 2, 5)))
-    monkeypatch.setattr(first_shards, "LIST_PAGES", random.choice((1, 2, 5)))
+    monkeypatch.setattr(beginning, "PAGE_KEYS", random.choice((1, 2, 5)))
+    monkeypatch.setattr(beginning, "LIST_PAGES", random.choice((1, 2, 5)))
     names = ["a", "a-b", "a.b", "a0", "b", "ü", "manifest", "branch", "\U0001f600", "dt=1", "dt=10", "dt=1-"]
     keys = {
         "/".join([*(random.choice(names) for _ in range(random.randrange(4))), f"f{random.randrange(9)}"])

@@ -12,10 +12,10 @@ from lakesweep.table import metadata
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import read_roots, read_schema
 from lakesweep.table.metadata import MetadataReader, Unreadable
-from lakesweep.table.outside_files import OutsideFiles
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.reach import completeness
 from lakesweep.table.reach.completeness import first_missing, lost_files
+from lakesweep.table.stores import OutsideFiles
 from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder

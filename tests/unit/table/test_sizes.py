@@ -3,7 +3,7 @@
 import pytest
 
 from lakesweep.format.manifest import ManifestEntry
-from lakesweep.table.reach.sizes import NamedSizes, stated_size
+from lakesweep.table.reach.completeness import NamedSizes, stated_size
 
 
 def entry(name: str, size: int, external_path: str | None = None) -> ManifestEntry:

@@ -20,9 +20,9 @@ from lakesweep.model.plan import Put, branch_of
 from lakesweep.model.roots import BranchListing, Root, RootRef
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_roots, read_schema
 from lakesweep.table.metadata import MetadataReader, Unreadable
-from lakesweep.table.outside_files import OutsideFiles
 from lakesweep.table.reach.completeness import lost_files
 from lakesweep.table.reach.root_files import RootFiles, read_root_files
+from lakesweep.table.stores import OutsideFiles
 
 
 def lost_ahead(

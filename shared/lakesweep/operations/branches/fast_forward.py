@@ -32,8 +32,8 @@ from lakesweep.operations.tags.protection import give_up_tags, given_up_in_vain
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView, begin, inputs_of
 from lakesweep.table.documents import read_consumers, read_schema
-from lakesweep.table.outside_files import OutsideFiles
 from lakesweep.table.reach.completeness import lost_files
+from lakesweep.table.stores import OutsideFiles
 
 OPERATION = "fast_forward"
 SCHEMA_CONFLICT = "schema_conflict"

@@ -10,8 +10,8 @@ from lakesweep.format.values.json_document import shorten
 from lakesweep.model.roots import Root
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView
-from lakesweep.table.outside_files import OutsideFiles
 from lakesweep.table.reach.completeness import lost_files
+from lakesweep.table.stores import OutsideFiles
 
 LOST_FILES = "target_lost_files"
 NAMED = 10

@@ -28,8 +28,7 @@ from lakesweep.runs.parameters.retention_options import (
 )
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
-from lakesweep.table.documents import read_consumers, read_schema
-from lakesweep.table.tags import TagDocument, read_tags
+from lakesweep.table.documents import TagDocument, read_consumers, read_schema, read_tags
 
 
 @dataclass(frozen=True, slots=True)

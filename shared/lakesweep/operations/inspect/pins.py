@@ -14,7 +14,7 @@ from lakesweep.operations.inspect.files import read_all
 from lakesweep.operations.inspect.table_summary import ShownPin, ShownTag
 from lakesweep.operations.retention.rules.snapshot_range import select_range
 from lakesweep.storage.store import Store
-from lakesweep.table.reach.live_names import Amount, files_beyond
+from lakesweep.table.reach.live_files import Amount, files_beyond
 
 
 def find_pins(

@@ -35,9 +35,8 @@ from lakesweep.runs.parameters.time_travel import Version, resolve
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView, begin
 from lakesweep.storage.store import Store
-from lakesweep.table.documents import read_consumers, read_hint
+from lakesweep.table.documents import TagDocument, read_consumers, read_hint, read_tags
 from lakesweep.table.reach.live_files import live_counts, live_files
-from lakesweep.table.tags import TagDocument, read_tags
 
 _RETENTION_PREFIXES = ("snapshot.", "changelog.", "tag.", "consumer.", "partition.expiration", "write-only")
 

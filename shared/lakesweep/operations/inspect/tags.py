@@ -16,8 +16,7 @@ from lakesweep.operations.tags.rules.expiry import NO_END, WITHOUT_ZONE, end_of_
 from lakesweep.runs.fleet import ruling_of
 from lakesweep.runs.session import Table
 from lakesweep.runs.tags.documents import NO_TAG, list_own
-from lakesweep.table.documents import read_schema
-from lakesweep.table.tags import TagDocument, read_tags
+from lakesweep.table.documents import TagDocument, read_schema, read_tags
 
 _SECOND_NS = 1_000_000_000
 

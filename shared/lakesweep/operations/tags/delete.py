@@ -25,8 +25,8 @@ from lakesweep.runs.damage import damage_findings, lost_findings, warnings_of
 from lakesweep.runs.session import Table
 from lakesweep.runs.tags.documents import PHASE, SUCCESS, success_path, tag_path
 from lakesweep.runs.view import TableView, begin, inputs_of
+from lakesweep.table.documents import TagDocument, read_tags
 from lakesweep.table.reach.freed_tags import find_freed_tags
-from lakesweep.table.tags import TagDocument, read_tags
 
 OPERATION = "delete_tag"
 

@@ -22,8 +22,8 @@ from lakesweep.operations.undo.undone_run import UndoneRun, actions_in_force, ch
 from lakesweep.runs.run import plan_and_execute, plan_only
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import begin, inputs_of
-from lakesweep.table.outside_files import OutsideFiles
 from lakesweep.table.reach.completeness import lost_files
+from lakesweep.table.stores import OutsideFiles
 
 OPERATION = "undo"
 _ABSENT = "would_stay_absent"

@@ -19,8 +19,7 @@ from lakesweep.model.roots import BranchListing, Root, RootRef, branch_dir
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import sort_listing
-from lakesweep.table.documents import MAX_DOCUMENT_BYTES
-from lakesweep.table.tags import TagDocument, read_tags
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES, TagDocument, read_tags
 
 PHASE = "tags"
 TAG = "tag"

@@ -13,9 +13,8 @@ from lakesweep.runs.session import Table
 from lakesweep.storage.listing import list_all
 from lakesweep.table.documents import read_roots, read_schema
 from lakesweep.table.paths_of_roots import PathsOfRoots
-from lakesweep.table.reach.completeness import lost_files
+from lakesweep.table.reach.completeness import NamedSizes, WrongSize, lost_files, stated_size
 from lakesweep.table.reach.missing import EXPIRING, find_missing
-from lakesweep.table.reach.sizes import NamedSizes, WrongSize, stated_size
 
 _UNREADABLE = frozenset({"unreadable_root", "unreadable_schema", "damaged", "unsupported", "bad_option"})
 

@@ -7,21 +7,36 @@ newest snapshot of each branch needs, or with `all_roots` those of every root. B
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 
-from lakesweep.errors import FormatError, RefusedError
+from lakesweep.control.area import ControlArea
+from lakesweep.control.lease import read_lease
+from lakesweep.control.plans import plan_ids
+from lakesweep.control.reports import PUT_OFF, plan_end
+from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.model.damage import lost_histories
+from lakesweep.model.policy import SnapshotRetention
 from lakesweep.model.roots import BranchListing, Root, TableListing
-from lakesweep.operations.inspect.check.branch import branch_findings
-from lakesweep.operations.inspect.check.control import control_findings
+from lakesweep.model.safety import DELETE_MARGIN_MS, OVERDUE_AFTER_MS
 from lakesweep.operations.inspect.check.files import file_findings
 from lakesweep.operations.inspect.check.roots import readable_roots, schema_findings
+from lakesweep.operations.inspect.files import read_all
 from lakesweep.operations.inspect.health import Finding, TableHealth, command, expire_down_to, listed, restore
+from lakesweep.operations.retention.expire_snapshots import choose_range
+from lakesweep.runs.fleet import ruling_of
+from lakesweep.runs.parameters.retention_options import (
+    ExpireArguments,
+    consumers_bind_changelogs_only,
+    is_stated,
+    snapshot_retention,
+)
+from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
+from lakesweep.runs.view import TableView, begin
 from lakesweep.storage.location import parse_location
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import discover
-from lakesweep.table.documents import read_hint, read_schema
+from lakesweep.table.documents import read_consumers, read_hint, read_schema
 
 
 def check_table(table: Table, *, all_roots: bool = False) -> TableHealth:
@@ -137,3 +152,118 @@ def _holes(branch: BranchListing, location: str) -> Iterator[Finding]:
             expire_down_to(location, len(ids) - len(below), branch.name),
             tuple(ref.path for ref in below[:10]),
         )
+
+
+NEWEST = 20
+"""`check` looks at this many plans, the newest."""
+
+
+def control_findings(table: Table, area: ControlArea) -> Iterator[Finding]:
+    """Find plans that a run began and no run finished, and a lease that its run did not give back.
+
+    Raises:
+        StorageError: A request failed.
+    """
+    location, now_ms = table.ref.location, table.store.now_ms()
+    try:
+        lease = read_lease(area)
+    except FormatError as error:
+        yield Finding("lease", str(error), command("runs", location, executes=False))
+        return
+    intent = lease.intent
+    is_over = now_ms >= lease.expires_ms + DELETE_MARGIN_MS
+    if intent is not None and is_over:
+        run_id = intent.runs[-1] if intent.runs else lease.run_id
+        yield Finding(
+            "plans",
+            f"run {run_id} began plan {intent.plan_id} and did not finish it; no other plan begins before",
+            command("execute", location, intent.plan_id, executes=False),
+        )
+    elif lease.expires_ms and is_over:
+        yield Finding(
+            "lease",
+            f"run {lease.run_id} did not give back the lease, which expired {say_time(lease.expires_ms)}; the next run "
+            "takes it",
+            command("maintain", location),
+        )
+    for plan_id in islice(sorted(plan_ids(area), reverse=True), NEWEST):
+        if intent is not None and intent.plan_id == plan_id:
+            continue
+        try:
+            end = plan_end(area, plan_id)
+        except FormatError as error:
+            yield Finding("plans", str(error), command("plans", location, executes=False))
+            continue
+        if end is not None and end.status in ("partial", PUT_OFF):
+            yield Finding(
+                "plans",
+                f"plan {plan_id} is not completely executed: run {end.run_id} ended {end.status.replace('_', ' ')}",
+                command("execute", location, plan_id, executes=False),
+            )
+
+
+def branch_findings(table: Table, listing: TableListing) -> Iterator[Finding]:
+    """Find what is wrong with a branch's retention.
+
+    Raises:
+        RefusedError: No such branch exists, or one of its documents cannot be read.
+        StorageError: A request failed.
+    """
+    view = begin(table, "check", listing)
+    location, branch = table.ref.location, view.own.name
+    try:
+        ruling_of(table)
+    except UsageError as error:
+        yield Finding("policy", str(error), "mend the fleet policy document (docs/operations.md)")
+    try:
+        retention = snapshot_retention(view.schema.options, ExpireArguments(), view.now_ms, table.clock_ms())
+    except RefusedError as error:
+        yield Finding(
+            "policy", f"branch {branch}: {error}", f"ALTER TABLE ... SET the options of branch {branch} in an engine"
+        )
+        return
+    consumers = read_consumers(table.store, view.own.consumers)
+    ahead = [name for name, at in consumers.items() if view.own.snapshots and at > view.own.snapshots[-1].id + 1]
+    if ahead:
+        yield Finding(
+            "consumers",
+            f"branch {branch}: consumer {listed(ahead)} waits for a snapshot beyond the newest; a rollback may have "
+            "deleted it",
+            command("reset-consumer", location, ahead[0], branch=branch),
+        )
+    if not view.own.snapshots or not is_stated(view.schema.options):
+        return
+    binds = not consumers_bind_changelogs_only(view.schema.options)
+    oldest = min(consumers.values(), default=None) if binds else None
+    held, _ = choose_range(view, replace(retention, limit=2**31 - 1), oldest)
+    free, _ = choose_range(view, replace(retention, limit=2**31 - 1), None)
+    pinned = [snapshot_id for snapshot_id in free.expired if snapshot_id not in held.expired]
+    if pinned and oldest is not None:
+        names = [name for name, at in consumers.items() if at <= pinned[-1]]
+        yield Finding(
+            "consumers",
+            f"branch {branch}: consumer {listed(names)} holds {len(pinned)} snapshots that are due, the first is "
+            f"{pinned[0]}",
+            command("clear-consumers", location, "--including", names[0], branch=branch),
+        )
+    since_ms = _due_since(view, retention, held.expired)
+    if since_ms is not None and since_ms < view.now_ms - OVERDUE_AFTER_MS:
+        yield Finding(
+            "retention",
+            f"branch {branch}: {len(held.expired)} snapshots are due, the oldest since {say_time(since_ms)}",
+            command("maintain", location, branch=branch),
+        )
+
+
+def _due_since(view: TableView, retention: SnapshotRetention, expired: tuple[int, ...]) -> int | None:
+    """Return since when the oldest snapshot has been due: by its successor's age, or by the number of later ones."""
+    if not expired:
+        return None
+    refs = view.own.snapshots
+    at = next(place for place, ref in enumerate(refs) if ref.id == expired[0])
+    times: list[int] = []
+    for place, wait_ms in ((at + 1, retention.time_retained_ms), (at + retention.retain_max, 0)):
+        if place < len(refs):
+            (root,) = read_all(view.table.store, refs[place : place + 1])
+            times.append(root.snapshot.time_ms + wait_ms)
+    return min(times, default=None)

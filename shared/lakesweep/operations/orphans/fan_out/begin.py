@@ -3,30 +3,37 @@
 This first reading only decides which manifests are decoded while the table is listed. Manifests that earlier scans
 decoded are in segments. Lakesweep compares each of them with a listing of the manifests, to notice a manifest that was
 deleted or replaced.
+
+Keys are usually spread evenly over folders, which are partitions and buckets. If a table is thought to be large,
+Lakesweep cuts it between folders. The cut makes enough tasks that each ends within its budget. The estimate may be
+wrong: a task splits a range that turns out longer, and a shorter range only costs a task.
 """
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
+from math import ceil
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import PreconditionFailedError, RefusedError, UsageError
 from lakesweep.format.manifest import ManifestMeta
 from lakesweep.model.identity import table_identity
-from lakesweep.model.paths.layout import layout_of
+from lakesweep.model.paths.layout import METADATA_FOLDERS, layout_of
 from lakesweep.model.scans import Facts, OrphanArguments
 from lakesweep.operations.orphans.backends import refined
 from lakesweep.operations.orphans.fan_out.cache import Segment, choose, read_index
 from lakesweep.operations.orphans.fan_out.captured import Remembered, new_capture
 from lakesweep.operations.orphans.fan_out.documents import SCAN, DecodeWork, Scan, ScanDocuments
-from lakesweep.operations.orphans.fan_out.first_shards import first_tasks
+from lakesweep.operations.orphans.fan_out.limits import FILL, FIRST_PAGES, LIST_PAGES, MOST_FOLDERS, MOST_LOOKS
 from lakesweep.operations.orphans.fan_out.names import names_of_table
-from lakesweep.operations.orphans.fan_out.tasks import DecodeTask
-from lakesweep.operations.orphans.listing import ManifestRow, places_of_scan
+from lakesweep.operations.orphans.fan_out.tasks import DecodeTask, ListTask
+from lakesweep.operations.orphans.listing import ManifestRow, Shard, places_of_scan
 from lakesweep.operations.orphans.rules.fan_out_estimate import fan_out_estimate
 from lakesweep.operations.orphans.scan import cutoff_of, places_of, schemas_of
 from lakesweep.runs.session import Table
-from lakesweep.storage.store import Store
+from lakesweep.storage.keys import is_key
+from lakesweep.storage.store import PAGE_KEYS, Store
 from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.reach.live_set import LiveSet
 
@@ -184,3 +191,45 @@ def _doubted(store: Store, segments: Iterable[Segment], metas: Mapping[str, Mani
         return frozenset()
     sizes = {each.key.removeprefix(_FOLDER): each.size_bytes for each in store.list(_FOLDER)}
     return frozenset(name for name in known if sizes.get(name) != metas[name].file_size)
+
+
+def first_tasks(store: Store, objects: int, places: int) -> list[ListTask]:
+    """Return the tasks with which the listing begins.
+
+    Args:
+        store: The table's store.
+        objects: About how many objects there are below the table; 0 if unknown.
+        places: Number of places to list: the table and its external roots.
+
+    Raises:
+        StorageError: A request failed.
+    """
+    pages = ceil(objects / PAGE_KEYS)
+    wanted = ceil(pages / (LIST_PAGES * FILL))
+    cuts = _cuts(store, wanted) if wanted > 1 else []
+    budget = LIST_PAGES if cuts or 0 < wanted <= 1 else FIRST_PAGES
+    ends: list[str | None] = [*cuts, None]
+    shards = [Shard(0, after, until) for after, until in zip(["", *cuts], ends, strict=True)]
+    tasks = [ListTask(f"list-0-{number}" if cuts else "list-0", shard, budget) for number, shard in enumerate(shards)]
+    return [*tasks, *(ListTask(f"list-{place}", Shard(place), FIRST_PAGES) for place in range(1, places))]
+
+
+def _cuts(store: Store, wanted: int) -> list[str]:
+    """Return the keys that cut the table into about equal parts: at most `wanted` of them."""
+    folders = [folder for folder in _below(store, [""]) if folder.rstrip("/") not in METADATA_FOLDERS]
+    looks = 1
+    while folders and len(folders) < 2 * wanted and looks + len(folders) <= MOST_LOOKS:
+        deeper = list(_below(store, folders))
+        looks += len(folders)
+        if len(deeper) <= len(folders):
+            break
+        folders = deeper
+    parts = min(wanted, len(folders))
+    return [folders[number * len(folders) // parts] for number in range(1, parts)]
+
+
+def _below(store: Store, folders: list[str]) -> Iterator[str]:
+    for folder in folders:
+        for name in islice(store.folders(folder), MOST_FOLDERS):
+            if is_key(f"{folder}{name}"):  # a local folder may have a name that is not a valid key
+                yield f"{folder}{name}/"

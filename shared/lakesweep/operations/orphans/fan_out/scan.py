@@ -15,13 +15,20 @@ from lakesweep.model.safety import PLAN_LIFETIME_MS, STEP_DEAD_MS, TASKS_SILENCE
 from lakesweep.model.scans import Facts, OrphanArguments, check_scan_id
 from lakesweep.operations.orphans.fan_out.begin import begin_scan, check_same
 from lakesweep.operations.orphans.fan_out.documents import SCAN, Match, Scan, ScanDocuments, Source, State, understood
-from lakesweep.operations.orphans.fan_out.finish import finish, keep_names
+from lakesweep.operations.orphans.fan_out.finish import (
+    Ended,
+    end_with_error,
+    ended_of,
+    find_end,
+    finish,
+    keep_names,
+    result_of,
+)
 from lakesweep.operations.orphans.fan_out.gather import gather, match_tasks
 from lakesweep.operations.orphans.fan_out.heads import LASTING
 from lakesweep.operations.orphans.fan_out.limits import LONGEST_DELAY_S, SHORTEST_DELAY_S
 from lakesweep.operations.orphans.fan_out.match import DAMAGED_SEGMENT
 from lakesweep.operations.orphans.fan_out.progress import hear, left_of, tasks_of, unended
-from lakesweep.operations.orphans.fan_out.result import Ended, end_with_error, ended_of, find_end, result_of
 from lakesweep.operations.orphans.fan_out.tasks import MatchTask, Task
 from lakesweep.operations.orphans.fan_out.worker import Outbox
 from lakesweep.runs.execution import require_area
