@@ -35,6 +35,7 @@ class Maintainer:
     sleep: Callable[[float], None] = lambda seconds: None
     external_roots: tuple[str, ...] = ()
     """What the operator allows outside the table."""
+    policy: str | None = None
 
     @property
     def table(self) -> Table:
@@ -48,6 +49,7 @@ class Maintainer:
             clock_ms=self.store.now_ms,
             sleep=self.sleep,
             allowance=Allowance(self.external_roots),
+            policy=self.policy,
         )
 
     def plan(self, retain_max: int | None = 1, retain_min: int | None = 1, **arguments: object) -> RunReport:

@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from hypothesis import given, settings
@@ -13,10 +12,7 @@ from hypothesis import strategies as st
 from lakesweep.errors import AccessDeniedError, StorageError, UsageError
 from lakesweep.model.fleet_policy import FleetRule
 from lakesweep.model.policy import INT_MAX, SnapshotRetention
-from lakesweep.model.report import RunReport
 from lakesweep.model.roots import TableRef
-from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
-from lakesweep.operations.registry import run_operation
 from lakesweep.operations.retention.rules.snapshot_cap import cap_by_floor
 from lakesweep.operations.retention.rules.snapshot_range import select_range
 from lakesweep.runs.fleet import Ruling, limited, ruling_of, spell
@@ -24,46 +20,39 @@ from lakesweep.runs.parameters.retention_options import ExpireArguments
 from lakesweep.runs.session import Table
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import Body, Store
+from tests.support.faulty_store import Switch
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.memory_store import MemoryStore
-from tests.support.table_builder import TICK_MS, TableBuilder
+from tests.support.table_builder import TICK_MS
+from tests.support.world import World
 
 STATED = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3", "snapshot.time-retained": "1 h"}
 POLICY = "memory://ops/fleet/policy.json"
 TABLE = "memory://lake/sales.db/orders"
 
 
-class Scene:
+class RuledWorld(World):
     """A table of ten snapshots, ten minutes apart, the newest just now, under a policy."""
 
-    def __init__(self, options: Mapping[str, str] | None = None, *, commits: int = 10) -> None:
-        self.store = MemoryStore(TABLE, clock=lambda: (commits - 1) * TICK_MS)
-        self.builder = TableBuilder(self.store, options=dict(STATED if options is None else options))
-        self.builder.commit("+F1")
-        for number in range(2, commits + 1):
-            self.builder.commit(f"-F{number - 1}", f"+F{number}")
+    def __init__(self, options: Mapping[str, str] = STATED) -> None:
+        super().__init__(location=TABLE, options=options)
+        for _ in range(10):
+            self.replace(TICK_MS)
         self.policies = MemoryStore("memory://ops/fleet")
-        self.table = self._under(POLICY)
 
-    def _under(self, policy: str | None) -> Table:
-        return replace(Maintainer(self.store).table, policy=policy, open_store=self._open)
+    def maintainer(self, switch: Switch | None = None, **arguments: Any) -> Maintainer:
+        return super().maintainer(switch, **{"policy": POLICY, "open_store": self._open, **arguments})
 
     def _open(self, location: str) -> Store:
         assert location == "memory://ops/fleet"
         return self.policies
 
-    def rules(self, *rules: Mapping[str, object]) -> "Scene":
+    def rules(self, *rules: Mapping[str, object]) -> Self:
         self.policies.put("policy.json", json.dumps({"version": 1, "rules": rules}).encode())
         return self
 
-    def rule(self, **words: object) -> "Scene":
+    def rule(self, **words: object) -> Self:
         return self.rules({"tables": "memory://lake/", **words})
-
-    def maintain(self, *, execute: bool = True, **arguments: Any) -> RunReport:
-        return maintain(self.table, MaintainArguments(**arguments), execute=execute)
-
-    def snapshots(self) -> list[int]:
-        return sorted(int(e.key.rsplit("-", 1)[1]) for e in self.store.list("snapshot/") if "snapshot-" in e.key)
 
 
 ALL = list(range(1, 11))
@@ -71,19 +60,19 @@ ALL = list(range(1, 11))
 
 def test_without_a_policy_the_table_decides() -> None:
     """No policy: as ever."""
-    scene = Scene()
-    scene.table = replace(scene.table, policy=None)
-    assert scene.maintain().status == "done"
-    assert scene.snapshots() == [8, 9, 10]
+    world = RuledWorld()
+    report = world.maintainer(policy=None).maintain()
+    assert (report.status, report.all_warnings()) == ("done", ())
+    assert world.ids() == [8, 9, 10]
 
 
 def test_a_rule_that_says_delete() -> None:
     """The table's own retention is carried out, without a word about the policy."""
-    scene = Scene().rule(mode="delete")
-    report = scene.maintain()
+    world = RuledWorld().rule(mode="delete")
+    report = world.maintain()
     assert (report.status, report.executed, report.all_warnings()) == ("done", True, ())
-    assert scene.snapshots() == [8, 9, 10]
-    assert_roots_readable(scene.builder)
+    assert world.ids() == [8, 9, 10]
+    assert_roots_readable(world.table)
 
 
 @pytest.mark.parametrize(
@@ -101,53 +90,50 @@ def test_a_rule_that_says_delete() -> None:
 )
 def test_observed_tables_lose_nothing(rules: tuple[Mapping[str, object], ...], words: str) -> None:
     """Planned, not executed, and a sentence says why."""
-    scene = Scene().rules(*rules)
-    report = scene.maintain()
+    world = RuledWorld().rules(*rules)
+    report = world.maintain()
     assert (report.status, report.executed, report.run_id) == ("planned", False, None)
     (sentence,) = report.all_warnings()
     assert POLICY in sentence
     assert words in sentence
-    assert scene.snapshots() == ALL
+    assert world.ids() == ALL
     assert report.plan is not None
     assert report.plan.header.snapshots["expired"] == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_the_longest_folder_allows() -> None:
     """One table of an observed folder is maintained."""
-    scene = Scene().rules({"tables": "memory://lake/"}, {"tables": TABLE, "mode": "delete"})
-    assert scene.maintain().status == "done"
+    world = RuledWorld().rules({"tables": "memory://lake/"}, {"tables": TABLE, "mode": "delete"})
+    assert world.maintain().status == "done"
 
 
 def test_a_paused_table_is_refused() -> None:
     """By the pass after a commit always, by hand when something would be deleted, also from a stored plan."""
-    scene = Scene().rule(mode="delete")
-    planned = scene.maintain(execute=False)
+    world = RuledWorld().rule(mode="delete")
+    planned = world.maintain(execute=False)
     assert planned.plan is not None
-    scene.rule(mode="delete", pause=True)
-    from lakesweep.runs.run import execute_stored
-
+    world.rule(mode="delete", pause=True)
     manual = {"retain_max": 1, "retain_min": 1}
     reports = [
-        scene.maintain(),
-        scene.maintain(execute=False),
-        run_operation(scene.table, "expire_snapshots", manual, execute=True),
-        execute_stored(scene.table, planned.plan.header.plan_id),
+        world.maintain(),
+        world.maintain(execute=False),
+        world.run("expire_snapshots", **manual),
+        world.maintainer().execute(planned.plan.header.plan_id),
     ]
     for report in reports:
         assert (report.status, report.executed) == ("refused", False)
         assert report.refusal is not None
         assert report.refusal.code == "paused"
         assert "is paused: policy memory://ops/fleet/policy.json says so of memory://lake" in report.refusal.message
-    assert run_operation(scene.table, "expire_snapshots", manual, execute=False).status == "planned"
-    assert scene.snapshots() == ALL
+    assert world.run("expire_snapshots", execute=False, **manual).status == "planned"
+    assert world.ids() == ALL
 
 
 def test_by_hand_only_pause_counts() -> None:
     """A person's call is not observed, and no floor holds."""
-    scene = Scene().rule(min_snapshots=8)
-    report = run_operation(scene.table, "expire_snapshots", {"retain_max": 1, "retain_min": 1}, execute=True)
-    assert report.status == "done"
-    assert scene.snapshots() == [10]
+    world = RuledWorld().rule(min_snapshots=8)
+    world.expire()
+    assert world.ids() == [10]
 
 
 @pytest.mark.parametrize(
@@ -168,64 +154,64 @@ def test_by_hand_only_pause_counts() -> None:
 )
 def test_a_floor_keeps_more(words: Mapping[str, object], left: list[int]) -> None:
     """More snapshots, or a longer time, than the table's own options; a maximum count does not cut into it."""
-    scene = Scene().rule(mode="delete", **words)
+    world = RuledWorld().rule(mode="delete", **words)
     if left == [10]:
         left = [8, 9, 10]  # the protected user's newest snapshot stays anyway
-    report = scene.maintain()
-    assert scene.snapshots() == left
+    report = world.maintain()
+    assert world.ids() == left
     assert report.plan is not None
     spared = len([i for i in left if i < 8])
     assert report.plan.header.kept.get("fleet_policy", 0) == spared
-    assert scene.maintain().status == "nothing_to_do"
-    assert_roots_readable(scene.builder)
+    assert world.maintain().status == "nothing_to_do"
+    assert_roots_readable(world.table)
 
 
 def test_floors_hold_against_options_of_the_call() -> None:
     """What a call overrides, the policy still keeps."""
-    scene = Scene().rule(mode="delete", min_snapshots=6)
-    scene.maintain(options={"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
-    assert scene.snapshots() == [5, 6, 7, 8, 9, 10]
+    world = RuledWorld().rule(mode="delete", min_snapshots=6)
+    world.maintain(options={"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
+    assert world.ids() == [5, 6, 7, 8, 9, 10]
 
 
 def test_retention_of_the_policy() -> None:
     """It holds where the schema states none, and says so; where the schema states one, it plays no part."""
     rules = {"snapshot.num-retained.min": 1, "snapshot.num-retained.max": 4}
-    scene = Scene({}).rule(mode="delete", retention=rules)
-    report = scene.maintain()
+    world = RuledWorld({}).rule(mode="delete", retention=rules)
+    report = world.maintain()
     assert report.status == "done"
-    assert scene.snapshots() == [7, 8, 9, 10]
+    assert world.ids() == [7, 8, 9, 10]
     (sentence,) = report.all_warnings()
     assert "the schema states no retention, so the fleet policy's holds: retain_min 1, retain_max 4" in sentence
     assert report.plan is not None
     assert not report.plan.header.needs_confirmation
     assert report.plan.header.arguments["fleet_policy"]
 
-    stated = Scene().rule(mode="delete", retention=rules)
+    stated = RuledWorld().rule(mode="delete", retention=rules)
     assert stated.maintain().all_warnings() == ()
-    assert stated.snapshots() == [8, 9, 10]
+    assert stated.ids() == [8, 9, 10]
 
-    called = Scene({}).rule(mode="delete", retention=rules)
+    called = RuledWorld({}).rule(mode="delete", retention=rules)
     called.maintain(options={"snapshot.num-retained.min": "9", "snapshot.time-retained": "1 min"})
-    assert called.snapshots() == [2, 3, 4, 5, 6, 7, 8, 9, 10]
+    assert called.ids() == [2, 3, 4, 5, 6, 7, 8, 9, 10]
 
 
 def test_a_policy_without_retention_does_not_state_one() -> None:
     """Floors are no retention."""
-    scene = Scene({}).rule(mode="delete", min_snapshots=1)
-    report = scene.maintain()
+    world = RuledWorld({}).rule(mode="delete", min_snapshots=1)
+    report = world.maintain()
     assert report.refusal is not None
     assert report.refusal.code == "retention_not_stated"
-    assert scene.snapshots() == ALL
+    assert world.ids() == ALL
 
 
 def test_changelogs_stay_readable_by_the_tables_own_options() -> None:
     """A policy's longer retention of snapshots does not end the separate life of changelogs."""
     options = {"changelog.time-retained": "1 d", "changelog-producer": "input"}
-    scene = Scene(options).rule(
+    world = RuledWorld(options).rule(
         mode="delete",
         retention={"snapshot.num-retained.min": 1, "snapshot.num-retained.max": 9, "snapshot.time-retained": "30 d"},
     )
-    report = scene.maintain()
+    report = world.maintain()
     assert report.plan is not None
     assert any(action.kind == "changelog_document" for action in report.plan.actions)
 
@@ -233,11 +219,11 @@ def test_changelogs_stay_readable_by_the_tables_own_options() -> None:
 def test_a_shorter_retention_is_noticed() -> None:
     """What a policy says is not remembered between passes, since it can change at any time."""
     rules = {"snapshot.num-retained.min": 1, "snapshot.num-retained.max": 9}
-    scene = Scene({}).rule(mode="delete", retention=rules)
-    scene.maintain()
-    scene.rule(mode="delete", retention={**rules, "snapshot.num-retained.max": 2})
-    scene.maintain()
-    assert scene.snapshots() == [9, 10]
+    world = RuledWorld({}).rule(mode="delete", retention=rules)
+    world.maintain()
+    world.rule(mode="delete", retention={**rules, "snapshot.num-retained.max": 2})
+    world.maintain()
+    assert world.ids() == [9, 10]
 
 
 class Denied(MemoryStore):
@@ -247,28 +233,28 @@ class Denied(MemoryStore):
 
 def test_a_policy_that_cannot_be_read_is_not_no_policy() -> None:
     """Absent, denied, damaged: nothing is deleted."""
-    scene = Scene()
+    world = RuledWorld()
     with pytest.raises(UsageError, match="found nothing there") as absent:
-        scene.maintain()
+        world.maintain()
     assert absent.value.code == "bad_policy"
-    scene.policies.put("policy.json", b"{}")
+    world.policies.put("policy.json", b"{}")
     with pytest.raises(UsageError, match="version") as damaged:
-        scene.maintain()
+        world.maintain()
     assert damaged.value.code == "bad_policy"
-    scene.policies = Denied("memory://ops/fleet")
+    world.policies = Denied("memory://ops/fleet")
     with pytest.raises(StorageError, match="cannot be read: no permission") as denied:
-        scene.maintain()
+        world.maintain()
     assert denied.value.code == "access_denied"
     for operation in ("maintain", "expire_snapshots"):
         with pytest.raises(StorageError):
-            run_operation(scene.table, operation, {}, execute=True)
-    assert scene.snapshots() == ALL
+            world.run(operation)
+    assert world.ids() == ALL
 
 
 @pytest.mark.parametrize("location", ["memory://ops", "/", "s3://bucket"])
 def test_a_policy_is_a_document(location: str) -> None:
     """A bucket or a root is none."""
-    table = replace(Scene().table, policy=location)
+    table = RuledWorld().maintainer(policy=location).table
     with pytest.raises(UsageError) as raised:
         ruling_of(table)
     assert raised.value.code == "bad_policy"

@@ -1,7 +1,6 @@
 """All branches of a table in one call: each by its own options, and none at the expense of another."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +8,14 @@ import pytest
 
 from lakesweep.errors import LeaseHeldError, StorageError, UsageError
 from lakesweep.model.report import RunReport
-from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain, maintain_all_branches
-from lakesweep.operations.registry import run_operation
+from lakesweep.model.roots import branch_dir
+from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain_all_branches
 from lakesweep.storage.local.store import LocalStore
-from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TICK_MS, TableBuilder
+from tests.support.world import World
 
 STATED = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3", "snapshot.time-retained": "30 d"}
 
@@ -32,47 +31,24 @@ class Store(MemoryStore):
         return super().delete(requests)
 
 
-class Scene:
+class BranchedWorld(World):
     """Main with six snapshots; branches `a` (seven, keeps four) and `b` (six, keeps three), from main's tag `t`."""
 
     def __init__(self, most: str = "3") -> None:
-        self.counter = RequestCounter()
-        self.store = Store("memory://bucket/t", self.counter, clock=lambda: 100 * TICK_MS)
-        self.control = MemoryStore("memory://control", self.counter, clock=lambda: 100 * TICK_MS)
-        self.main = TableBuilder(self.store, options={**STATED, "snapshot.num-retained.max": most})
-        self.main.commit("+M1")
-        self.main.tag("t")
-        self.branches = {name: self.main.branch(name, "t") for name in ("b", "a")}
+        super().__init__(now_ms=100 * TICK_MS, store=Store, options={**STATED, "snapshot.num-retained.max": most})
+        self.table.commit("+M1")
+        self.table.tag("t")
+        self.branches = {name: self.table.branch(name, "t") for name in ("b", "a")}
         self.branches["a"].alter(options={"snapshot.num-retained.max": str(int(most) + 1)})
-        self.commit(self.main, "M", 5)
-        self.commit(self.branches["a"], "A", 6)
-        self.commit(self.branches["b"], "B", 5)
+        for builder, letter, last in ((self.table, "M", 6), (self.branches["a"], "A", 7), (self.branches["b"], "B", 6)):
+            for number in range(2, last + 1):
+                builder.commit(f"-{'M1' if number == 2 else f'{letter}{number - 1}'}", f"+{letter}{number}")
 
-    @staticmethod
-    def commit(builder: TableBuilder, letter: str, count: int) -> None:
-        for number in range(2, 2 + count):
-            before = "M1" if number == 2 else f"{letter}{number - 1}"
-            builder.commit(f"-{before}", f"+{letter}{number}")
-
-    @property
-    def maintainer(self) -> Maintainer:
-        return Maintainer(self.store, control=self.control, counter=self.counter)
-
-    def run(self, *, execute: bool = True, **arguments: Any) -> RunReport:
-        return maintain_all_branches(self.maintainer.table, MaintainArguments(**arguments), execute=execute)
-
-    def spent(self, **arguments: Any) -> tuple[RunReport, dict[str, int]]:
-        before = self.counter.snapshot()
-        report = self.run(**arguments)
-        after = self.counter.snapshot()
-        return report, {kind: after[kind] - before[kind] for kind in after}
-
-    def snapshots(self, branch: str) -> list[int]:
-        folder = "snapshot/" if branch == "main" else f"branch/branch-{branch}/snapshot/"
-        return sorted(int(e.key.rsplit("-", 1)[1]) for e in self.store.list(folder) if "/snapshot-" in f"/{e.key}")
+    def maintain_all(self, *, execute: bool = True, **arguments: Any) -> RunReport:
+        return maintain_all_branches(self.maintainer().table, MaintainArguments(**arguments), execute=execute)
 
     def left(self) -> dict[str, list[int]]:
-        return {name: self.snapshots(name) for name in ("main", "a", "b")}
+        return {name: self.ids(f"{branch_dir(name)}snapshot") for name in ("main", "a", "b")}
 
 
 ALL = {"main": [1, 2, 3, 4, 5, 6], "a": [1, 2, 3, 4, 5, 6, 7], "b": [1, 2, 3, 4, 5, 6]}
@@ -90,12 +66,12 @@ def code(report: RunReport) -> str | None:
 
 def test_each_branch_by_its_own_options() -> None:
     """Main first, then by name; the document adds up what they did."""
-    scene = Scene()
-    report = scene.run()
+    world = BranchedWorld()
+    report = world.maintain_all()
     assert (report.operation, report.branch, report.status, report.executed) == ("maintain", None, "done", True)
     assert passes(report) == [("main", "done"), ("a", "done"), ("b", "done")]
-    assert scene.left() == SWEPT
-    assert_roots_readable(scene.main)
+    assert world.left() == SWEPT
+    assert_roots_readable(world.table)
 
     document = report.to_json()
     assert (document["branch"], document["plan_id"], document["run_id"]) == (None, None, None)
@@ -105,31 +81,29 @@ def test_each_branch_by_its_own_options() -> None:
         assert total["delete"][word] == sum(part["delete"][word] for part in parts) > 0  # type: ignore[call-overload,index,misc]
     assert total["outcome"]["deleted"] == total["delete"]["count"] == len(total["actions"])
     assert total["kept"]["retain_min"] == 6
-    assert scene.run().status == "nothing_to_do"
+    assert world.maintain_all().status == "nothing_to_do"
 
 
 def test_the_same_as_one_by_one() -> None:
     """Called for each branch alone, the same objects are left."""
-    together, alone = Scene(), Scene()
-    together.run()
+    together, alone = BranchedWorld(), BranchedWorld()
+    together.maintain_all()
     for name in ("main", "a", "b"):
-        maintainer = Maintainer(alone.store, name, alone.control)
-        maintain(maintainer.table, MaintainArguments(), execute=True)
-    left = [sorted(entry.key for entry in scene.store.list("")) for scene in (together, alone)]
-    assert left[0] == left[1]
+        alone.maintain(on=name)
+    assert together.keys() == alone.keys()
 
 
 def test_a_dry_run_shows_the_same() -> None:
     """Each branch is planned on the table as those before it would leave it, and only the first plan is stored."""
-    scene = Scene()
-    planned = scene.run(execute=False)
+    world = BranchedWorld()
+    planned = world.maintain_all(execute=False)
     assert passes(planned) == [("main", "planned"), ("a", "planned"), ("b", "planned")]
-    assert scene.left() == ALL
-    stored = {entry.key.split("/plans/")[1].split("/")[0] for entry in scene.control.list("") if "/plans/" in entry.key}
+    assert world.left() == ALL
+    stored = {entry.key.split("/plans/")[1].split("/")[0] for entry in world.control.list("") if "/plans/" in entry.key}
     first, *others = [plan.header.plan_id for plan in planned.plans()]
     assert any(name.startswith(first) for name in stored)
     assert not any(name.startswith(other) for name in stored for other in others)
-    executed = scene.run()
+    executed = world.maintain_all()
     assert executed.to_json()["actions"] == planned.to_json()["actions"]
 
 
@@ -163,47 +137,47 @@ def test_shared_files_stay() -> None:
 
 def test_a_file_goes_once_no_branch_names_it() -> None:
     """M1 is freed by main, kept for the branches' first snapshots, and removed with the last of them."""
-    scene = Scene()
+    world = BranchedWorld()
     for builder, path in (
-        (scene.main, "tag/tag-t"),
-        *((b, f"branch/branch-{n}/tag/tag-t") for n, b in scene.branches.items()),
+        (world.table, "tag/tag-t"),
+        *((b, f"branch/branch-{n}/tag/tag-t") for n, b in world.branches.items()),
     ):
         builder.remove(path)
-    report = scene.run()
-    assert "M1" not in scene.main.present()
+    report = world.maintain_all()
+    assert "M1" not in world.table.present()
     kept = [step.to_json()["kept"] for step in report.steps or ()]
     assert kept[0]["branch"] and "branch" not in kept[2]  # type: ignore[index,operator]
 
 
 def test_a_branch_that_refuses_does_not_keep_the_others() -> None:
     """Main's newest snapshot is damaged and `a` has an option that does not parse; `b` is maintained."""
-    scene = Scene()
-    scene.branches["a"].alter(options={"snapshot.num-retained.max": "many"})
-    scene.main.corrupt("snapshot/snapshot-6")
-    report = scene.run()
+    world = BranchedWorld()
+    world.branches["a"].alter(options={"snapshot.num-retained.max": "many"})
+    world.table.corrupt("snapshot/snapshot-6")
+    report = world.maintain_all()
     assert passes(report) == [("main", "refused"), ("a", "refused"), ("b", "refused")], "no root may be unreadable"
 
-    scene = Scene()
-    scene.branches["a"].alter(options={"snapshot.num-retained.max": "many"})
-    report = scene.run()
+    world = BranchedWorld()
+    world.branches["a"].alter(options={"snapshot.num-retained.max": "many"})
+    report = world.maintain_all()
     assert passes(report) == [("main", "done"), ("a", "refused"), ("b", "done")]
     assert (report.status, code(report), report.executed) == ("refused", "bad_option", True)
-    assert scene.left() == {**SWEPT, "a": ALL["a"]}
+    assert world.left() == {**SWEPT, "a": ALL["a"]}
 
 
 def test_a_branch_that_fails_does_not_keep_the_others() -> None:
     """Its report says how far it came; what it began is finished by the next branch's run."""
-    scene = Scene()
-    scene.store.broken = "branch/branch-a/"
-    report = scene.run()
+    world = BranchedWorld()
+    world.store.broken = "branch/branch-a/"
+    report = world.maintain_all()
     assert passes(report)[0] == ("main", "done")
     assert passes(report)[1] == ("a", "refused")
     assert report.steps is not None and report.steps[1].refusal is not None
     assert (report.steps[1].refusal.code, report.steps[1].refusal.exit_code) == ("storage", 1)
-    scene.store.broken = None
-    scene.run()
-    assert scene.left() == SWEPT
-    assert_roots_readable(scene.main)
+    world.store.broken = None
+    world.maintain_all()
+    assert world.left() == SWEPT
+    assert_roots_readable(world.table)
 
 
 def test_a_held_lease_is_said_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,18 +187,18 @@ def test_a_held_lease_is_said_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
         raise LeaseHeldError("held")
 
     monkeypatch.setattr("lakesweep.execute.attempt.acquire", held)
-    report = Scene().run()
+    report = BranchedWorld().maintain_all()
     assert [step.refusal and step.refusal.exit_code for step in report.steps or ()] == [5, 5, 5]
     assert report.executed is False
 
 
 def test_nothing_to_do_costs_five_requests() -> None:
     """However many branches there are: the state, and listings of four folders at most."""
-    scene = Scene(most="10")
-    scene.run()
-    for builder in (scene.main, *scene.branches.values()):
+    world = BranchedWorld(most="10")
+    world.maintain_all()
+    for builder in (world.table, *world.branches.values()):
         builder.commit("+N")
-    report, requests = scene.spent()
+    report, requests = world.spent(world.maintain_all)
     assert passes(report) == [("main", "nothing_to_do"), ("a", "nothing_to_do"), ("b", "nothing_to_do")]
     assert requests.pop("list") <= 4
     assert requests == {"get": 1, "head": 0, "put": 0, "delete": 0}
@@ -233,19 +207,19 @@ def test_nothing_to_do_costs_five_requests() -> None:
 
 def test_only_branches_that_need_it_are_looked_at() -> None:
     """One branch with other options leaves the others alone; a new branch is noticed."""
-    scene = Scene(most="10")
-    scene.run()
-    scene.branches["a"].alter(options={"snapshot.num-retained.max": "2"})
-    report = scene.run()
+    world = BranchedWorld(most="10")
+    world.maintain_all()
+    world.branches["a"].alter(options={"snapshot.num-retained.max": "2"})
+    report = world.maintain_all()
     assert passes(report) == [("main", "nothing_to_do"), ("a", "done"), ("b", "nothing_to_do")]
     assert [len(step.steps or ()) for step in report.steps or ()] == [0, 1, 0]
 
-    scene.main.tag("u")
-    scene.main.branch("c", "u")
-    scene.branches["b"].alter(options={"snapshot.num-retained.max": "2"})
-    report = scene.run()
+    world.table.tag("u")
+    world.table.branch("c", "u")
+    world.branches["b"].alter(options={"snapshot.num-retained.max": "2"})
+    report = world.maintain_all()
     assert passes(report) == [("main", "nothing_to_do"), ("a", "nothing_to_do"), ("b", "done"), ("c", "done")]
-    assert scene.snapshots("b") == [5, 6]
+    assert world.left()["b"] == [5, 6]
     assert report.steps is not None and report.steps[3].to_json()["created"] == [
         {"kind": "hint", "path": "branch/branch-c/snapshot/EARLIEST"}
     ]
@@ -253,35 +227,32 @@ def test_only_branches_that_need_it_are_looked_at() -> None:
 
 def test_one_listing_serves_until_something_changes() -> None:
     """Three branches with nothing to remove, seen for the first time: one listing of all folders."""
-    scene = Scene()
-    scene.run()
-    for entry in list(scene.control.list("")):
-        scene.control.delete([DeleteRequest(entry.key)])
-    report, requests = scene.spent()
+    world = BranchedWorld()
+    world.maintain_all()
+    for entry in list(world.control.list("")):
+        world.control.delete([DeleteRequest(entry.key)])
+    report, requests = world.spent(world.maintain_all)
     assert report.status == "nothing_to_do"
     assert requests["list"] <= 8, requests
 
 
 def test_the_interval_holds_for_each_branch() -> None:
     """Branches that were looked at lately are left alone, a commit or not."""
-    scene = Scene()
-    scene.run(min_interval_ms=60_000)
-    scene.branches["a"].commit("-A7", "+A8")
-    assert scene.run(min_interval_ms=60_000).status == "nothing_to_do"
-    assert scene.run().status == "done"
+    world = BranchedWorld()
+    world.maintain_all(min_interval_ms=60_000)
+    world.branches["a"].commit("-A7", "+A8")
+    assert world.maintain_all(min_interval_ms=60_000).status == "nothing_to_do"
+    assert world.maintain_all().status == "done"
 
 
 def test_one_branch_or_all() -> None:
     """The table is asked for as a whole."""
-    scene = Scene()
-    table = Maintainer(scene.store, "a").table
+    world = BranchedWorld()
     with pytest.raises(UsageError, match="all branches are asked for, and branch a is"):
-        run_operation(table, "maintain", {"all_branches": True}, execute=True)
-    report = run_operation(
-        scene.maintainer.table, "maintain", {"all_branches": True, "min_interval": "1 min"}, execute=True
-    )
+        world.run("maintain", on="a", all_branches=True)
+    report = world.run("maintain", all_branches=True, min_interval="1 min")
     assert report.branch is None
-    assert scene.left() == SWEPT
+    assert world.left() == SWEPT
 
 
 def test_no_table_and_no_snapshot() -> None:
@@ -297,25 +268,25 @@ def test_no_table_and_no_snapshot() -> None:
 
 def test_a_policy_counts_for_all_branches() -> None:
     """Paused: refused once. Observed: planned, and one sentence says why."""
-    scene = Scene()
+    world = BranchedWorld()
     policies = MemoryStore("memory://ops")
-    table = replace(scene.maintainer.table, policy="memory://ops/policy.json", open_store=lambda _: policies)
+    table = world.maintainer(policy="memory://ops/policy.json", open_store=lambda _: policies).table
     for words, status in (('"pause": true', "refused"), ('"mode": "observe"', "planned")):
         policies.put("policy.json", f'{{"version": 1, "rules": [{{"tables": "memory://bucket/", {words}}}]}}'.encode())
         report = maintain_all_branches(table, MaintainArguments(), execute=True)
         assert (report.branch, report.status, report.executed) == (None, status, False)
-        assert scene.left() == ALL
+        assert world.left() == ALL
     assert len(report.all_warnings()) == 1
 
 
 def test_warnings_name_their_branch() -> None:
     """A streaming user of a branch."""
-    scene = Scene()
-    branch = scene.main.branch("s", "t")
+    world = BranchedWorld()
+    branch = world.table.branch("s", "t")
     branch.commit("-M1", "+S2", user="flink", identifier=1)
     for number in range(3, 8):
         branch.commit(f"-S{number - 1}", f"+S{number}")
-    (warning,) = scene.run(execute=False).all_warnings()
+    (warning,) = world.maintain_all(execute=False).all_warnings()
     assert warning.startswith("branch s: snapshot 2, the last one of the streaming commit user flink, expires")
 
 

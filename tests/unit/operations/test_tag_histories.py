@@ -6,15 +6,13 @@ no data file is left that the newest snapshot has not, unless rollbacks or branc
 
 import contextlib
 from dataclasses import dataclass
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.maintenance import Maintainer
-from tests.support.memory_store import MemoryStore
-from tests.support.reader import all_roots, assert_all_readable
+from lakesweep.model.report import RunReport
 from tests.support.table_builder import TableBuilder
+from tests.support.world import ReadWorld
 
 
 @dataclass(frozen=True)
@@ -34,28 +32,15 @@ STEPS = st.lists(
 )
 
 
-class Scene:
+class TaggedWorld(ReadWorld):
     def __init__(self) -> None:
-        self.now_ms = 1_800_000_000_000
-        self.store = MemoryStore("memory://bucket/t", clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        self.table = TableBuilder(self.store)
+        super().__init__()
         self.table.commit("+A0", "+B0", index={"i0": {"A0": (1,)}}, statistics="s0")
         self.rolls_back = False
 
-    def run(self, operation: str, branch: str = "main", **arguments: Any) -> None:
-        maintainer = Maintainer(self.store, branch, control=self.control, sleep=self._sleep)
-        report = maintainer.expire(1, 1) if operation == "expire" else maintainer.run(operation, **arguments)
+    def ended(self, report: RunReport, status: str | None = None) -> RunReport:
         assert report.status in ("done", "nothing_to_do"), report
-        assert_all_readable(self.table)
-        for gone in set(self.table.roots()) - set(all_roots(self.store)):
-            self.table.remove(gone)
-
-    def _sleep(self, seconds: float) -> None:
-        self.now_ms += int(seconds * 1000)
-
-    def ids(self, table: TableBuilder) -> list[int]:
-        return sorted(table._branch.ids("snapshot"))
+        return super().ended(report)
 
     def tags(self, table: TableBuilder) -> list[str]:
         return sorted(str(name) for name in table._branch.roots["tag"])
@@ -65,7 +50,7 @@ class Scene:
         branches = ["main", *(name for name in main._branches if name != "main")]
         branch = branches[step.other % len(branches)]
         table = main.on_branch(branch)
-        ids, tags = self.ids(table), self.tags(table)
+        ids, tags = table.ids("snapshot"), self.tags(table)
         self.now_ms += 20_000
         if not ids:
             return
@@ -89,44 +74,44 @@ class Scene:
                 table.tag(f"r{number}", snapshot=int(table.document(table.root(name))["id"]))
             case "untag" if tags:
                 some = {tags[step.number % len(tags)], tags[step.other % len(tags)]}
-                self.run("delete_tag", branch, tag=sorted(some))
+                self.run("delete_tag", on=branch, tag=sorted(some))
             case "rename" if tags:
                 name = tags[step.number % len(tags)]
                 body = self.store.read(table.root(name)).data
                 model = table._branch.roots["tag"][name]
-                self.run("rename_tag", branch, tag=name, target_tag=f"n{number}")
+                self.run("rename_tag", on=branch, tag=name, target_tag=f"n{number}")
                 table._branch.roots["tag"][f"n{number}"] = model
                 assert self.store.read(table.root(f"n{number}")).data == body
             case "keep" if tags:
-                self.run("expire_tags", branch, match="[tn]*", keep_last=str(step.number + 1))
+                self.run("expire_tags", on=branch, match="[tn]*", keep_last=str(step.number + 1))
             case "branch" if tags and len(branches) < 3 and branch == "main":
                 made = table.branch(f"b{number}", from_tag=tags[step.number % len(tags)])
                 made.commit(f"+X{number}")
             case "expire":
-                self.run("expire", branch)
-        assert_all_readable(main)
+                self.expire(on=branch)
+        self.assert_reads()
 
 
 @settings(max_examples=40, deadline=None)
 @given(STEPS)
 def test_no_history_loses_a_file(steps: list[Step]) -> None:
-    scene = Scene()
+    world = TaggedWorld()
     for number, step in enumerate(steps, 1):
-        scene.take(number, step)
-    for branch in list(scene.table._branches):
-        table = scene.table.on_branch(branch)
-        scene.now_ms += 20_000
+        world.take(number, step)
+    for branch in list(world.table._branches):
+        table = world.table.on_branch(branch)
+        world.now_ms += 20_000
         table.commit(f"+Z{branch}")
-        scene.run("expire", branch)
-        if tags := scene.tags(table):
-            scene.run("delete_tag", branch, tag=tags)
+        world.expire(on=branch)
+        if tags := world.tags(table):
+            world.run("delete_tag", on=branch, tag=tags)
         with contextlib.suppress(KeyError):
-            assert scene.tags(table) == []
+            assert world.tags(table) == []
     if (
-        len(scene.table._branches) == 1
-        and not scene.rolls_back
+        len(world.table._branches) == 1
+        and not world.rolls_back
         and not any(s.kind == "rollback as latest" for s in steps)
     ):
-        needed = set().union(*(scene.table.referenced(root) for root in scene.table.roots()))
-        there = {entry.key for entry in scene.store.list("") if entry.key.startswith("bucket-")}
+        needed = set().union(*(world.table.referenced(root) for root in world.table.roots()))
+        there = {entry.key for entry in world.store.list("") if entry.key.startswith("bucket-")}
         assert there <= needed, "no data file is left behind"
