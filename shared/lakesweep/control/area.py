@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeGuard
 
 from lakesweep.control.seal import Sealer
 from lakesweep.errors import FormatError, RefusedError
@@ -25,9 +24,6 @@ MAX_JSON_BYTES = 64 << 20
 """The largest uncompressed document. Documents of large tables have a few MB: the rows of plans lie in parts."""
 MAX_JSON_SEPARATORS = 2_000_000
 """Four times what 20 000 actions take, one row each. A JSON value takes some 60 bytes of memory."""
-MAX_NUMBER = 1 << 80
-"""Beyond every time, count and size that Lakesweep writes."""
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _encoded = json.JSONEncoder(sort_keys=True).encode
 
 
@@ -165,23 +161,3 @@ def from_json_bytes(data: bytes, path: str, *, is_bounded: bool = True) -> dict[
     if not isinstance(document, dict):
         raise FormatError(f"{path}: expected a JSON object, found {type(document).__name__}")
     return document
-
-
-def is_number(value: object) -> TypeGuard[int]:
-    """Tell whether a value is an integer of plausible size."""
-    return type(value) is int and -MAX_NUMBER < value < MAX_NUMBER
-
-
-def is_count(value: object) -> TypeGuard[int]:
-    """Tell whether a value is an integer of plausible size, and not negative."""
-    return is_number(value) and value >= 0
-
-
-def is_id(value: object) -> TypeGuard[str]:
-    """Tell whether a value can be the id of a run or a plan."""
-    return isinstance(value, str) and _ID.fullmatch(value) is not None
-
-
-def are_ids(value: object) -> TypeGuard[list[str]]:
-    """Tell whether a value is a list of at least one such id."""
-    return isinstance(value, list) and bool(value) and all(map(is_id, value))

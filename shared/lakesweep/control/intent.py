@@ -7,8 +7,8 @@ its snapshot is expiring. And the next run finds here what a dead run left unfin
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from lakesweep.control.area import are_ids, is_count, is_id
 from lakesweep.errors import FormatError
+from lakesweep.format.codec import are_ids, is_count, is_id
 
 
 @dataclass(frozen=True, slots=True)

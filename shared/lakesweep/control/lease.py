@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lakesweep.control.area import ControlArea, from_json_bytes, is_count, is_id, to_json_bytes
+from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
 from lakesweep.control.intent import Intent, intent_of
 from lakesweep.errors import (
     FormatError,
@@ -27,6 +27,7 @@ from lakesweep.errors import (
     PreconditionFailedError,
     StorageError,
 )
+from lakesweep.format.codec import is_count, is_id
 from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_LOOK_MS, LEASE_LOOKS, LEASE_MS, REST_MS
 from lakesweep.model.who import Who, who_of
 from lakesweep.storage.clock import CLOCKS, Clocks, Stopwatch

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lakesweep.control.area import ControlArea, is_count
+from lakesweep.control.area import ControlArea
 from lakesweep.control.chain import is_object_row
 from lakesweep.control.ndjson import unpack
 from lakesweep.errors import FormatError, ObjectNotFoundError
+from lakesweep.format.codec import is_count
 
 _DOCUMENTS = ("snapshot", "changelog_document", "hint", "tag", "tag_success")
 _INTENT, _RESULT = "-intent.ndjson.gz", "-result.ndjson.gz"

@@ -17,14 +17,13 @@ such as deleting a tag. Where a plan key is configured, it cannot do that either
 
 import dataclasses
 import hashlib
-import re
 from collections.abc import Iterator, Sequence
-from types import UnionType
 
-from lakesweep.control.area import ControlArea, from_json_bytes, is_count, is_number, table_key, to_json_bytes
+from lakesweep.control.area import ControlArea, from_json_bytes, table_key, to_json_bytes
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.control.seal import check_seal, digest_of
 from lakesweep.errors import FormatError, ObjectNotFoundError, PreconditionFailedError, RefusedError
+from lakesweep.format.codec import from_json, is_count, is_id
 from lakesweep.model.paths.permitted import check_actions, check_plan
 from lakesweep.model.plan import (
     MOVE_FORMAT_VERSION,
@@ -38,7 +37,7 @@ from lakesweep.model.plan import (
     content_hash,
     order_problem,
 )
-from lakesweep.model.steering import UNSUPPORTED_PLAN, steering_of
+from lakesweep.model.steering import UNSUPPORTED_PLAN, Steering, steering_of
 
 PLAN_TOO_LARGE = "plan_too_large"
 """Code of a plan that is too large to load whole."""
@@ -49,9 +48,6 @@ MAX_LOADED = 1_000_000
 whole."""
 _HEADER_ROWS = 500
 """At most this many actions lie in the header."""
-_PART_NAME = re.compile(r"actions-[A-Za-z0-9-]{1,100}\.ndjson\.gz")
-_HASH = re.compile(r"[0-9a-f]{64}")
-_PLAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 def store_plan(area: ControlArea, plan: Plan) -> None:
@@ -135,7 +131,7 @@ def load_header(area: ControlArea, plan_id: str) -> PlanHeader:
 
 def _load(area: ControlArea, plan_id: str) -> tuple[PlanHeader, object]:
     """Return a header and the rows of its actions; `None` instead of rows where the actions lie in parts."""
-    if not _PLAN_ID.fullmatch(plan_id):
+    if not is_id(plan_id):
         raise RefusedError(f"table {area.table}: {plan_id!r} is no plan id", code="no_such_plan")
     name = f"plans/{plan_id}/header.json"
     try:
@@ -155,12 +151,7 @@ def _load(area: ControlArea, plan_id: str) -> tuple[PlanHeader, object]:
             code=UNSUPPORTED_PLAN,
         )
     steering = steering_of(document.pop("steering", {}), area.path(name))
-    try:
-        texts = {"warnings": tuple(document.get("warnings", ())), "parts": _parts_of(document.get("parts"))}  # type: ignore[arg-type]
-        header = PlanHeader(**{**document, **texts, "steering": steering})  # type: ignore[arg-type]
-    except TypeError as error:
-        raise FormatError(f"{area.path(name)}: expected the fields of a plan header, found others") from error
-    _check_header(header, area.path(name))
+    header = _header_of(document, steering, area.path(name))
     if header.plan_id != plan_id:
         raise FormatError(f"{area.path(name)}: expected plan {plan_id}, found that of plan {header.plan_id}")
     if table_key(header.table) != table_key(area.table):
@@ -224,55 +215,14 @@ def plan_ids(area: ControlArea) -> list[str]:
     )
 
 
-_HEADER_TYPES: tuple[tuple[tuple[str, ...], type | UnionType], ...] = (
-    (("plan_id", "operation", "table", "branch", "code_version", "content_hash"), str),
-    (("created_ms", "expires_ms", "action_count"), int),
-    (
-        ("arguments", "policy", "roots_seen", "snapshots", "kept", "kept_bytes", "next_pass", "findings", "by_kind"),
-        dict,
-    ),
-    (("needs_confirmation", "waits_for_consumers", "settled"), bool),
-    (("end_id",), int | None),
-)
-
-
-def _parts_of(rows: object) -> tuple[PlanPart, ...]:
-    """Raise TypeError if `rows` are not parts."""
-    if rows is None:
-        return ()
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise TypeError("parts")
-    for row in rows:
-        numbers = is_count(row.get("count")) and is_count(row.get("bytes"))
-        name, digits = row.get("name"), row.get("hash")
-        texts = isinstance(name, str) and _PART_NAME.fullmatch(name) and isinstance(digits, str)
-        digest = row.get("digest", "")
-        if not isinstance(digest, str) or not (digest == "" or _HASH.fullmatch(digest)):
-            raise TypeError("parts")
-        if not numbers or not texts or not _HASH.fullmatch(digits):
-            raise TypeError("parts")
-    return tuple(PlanPart(**row) for row in rows)
-
-
-def _check_header(header: PlanHeader, path: str) -> None:
-    for names, expected in _HEADER_TYPES:
-        for name in names:
-            value = getattr(header, name)
-            if not isinstance(value, expected) or (type(value) is bool) != (expected is bool):
-                raise FormatError(f"{path}: expected {name} of another type, found {type(value).__name__}")
-            if type(value) is int and not is_count(value):
-                raise FormatError(f"{path}: expected a number in {name}, found a huge or negative one")
-    texts = (*header.roots_seen.values(), *header.warnings)
-    counts = (*header.kept.values(), *header.kept_bytes.values(), *header.by_kind.values())
-    if not all(isinstance(text, str) for text in texts) or not all(map(is_count, counts)):
-        raise FormatError(f"{path}: expected ETags and warnings as text, and counts of files as numbers")
+def _header_of(document: dict[str, object], steering: Steering, path: str) -> PlanHeader:
+    header: PlanHeader = from_json(PlanHeader, document, path, "the header of a plan")
     snapshots = header.snapshots
     ends = (snapshots.get("earliest"), snapshots.get("latest"))
     expired = snapshots.get("expired", [])
     if not isinstance(expired, list) or not all(map(is_count, (*expired, *(end for end in ends if end is not None)))):
         raise FormatError(f"{path}: expected ids in snapshots")
-    if not all(map(is_number, header.next_pass.values())):
-        raise FormatError(f"{path}: expected numbers in next_pass")
+    return dataclasses.replace(header, steering=steering)
 
 
 def _action_row(action: Action) -> dict[str, object]:

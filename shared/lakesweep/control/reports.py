@@ -8,9 +8,10 @@ plan is named in `plans/<plan_id>/undone.json`.
 import dataclasses
 from dataclasses import dataclass
 
-from lakesweep.control.area import ControlArea, are_ids, from_json_bytes, is_count, is_id, table_key, to_json_bytes
+from lakesweep.control.area import ControlArea, from_json_bytes, table_key, to_json_bytes
 from lakesweep.control.chain import Chain
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
+from lakesweep.format.codec import are_ids, is_count, is_id
 
 REPORT_FORMAT_VERSION = 1
 ENDED = ("done", "partial", "stale", "put_off", "interrupted")

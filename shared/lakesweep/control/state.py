@@ -11,8 +11,9 @@ different first schema.
 import dataclasses
 from dataclasses import dataclass, replace
 
-from lakesweep.control.area import ControlArea, from_json_bytes, is_number, to_json_bytes
+from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
 from lakesweep.errors import FormatError, ObjectNotFoundError
+from lakesweep.format.codec import is_number
 from lakesweep.format.snapshot import Snapshot
 from lakesweep.model.safety import STATE_AHEAD_MS, STATE_LIFETIME_MS
 

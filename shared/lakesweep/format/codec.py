@@ -5,16 +5,18 @@ what `to_json` writes. It refuses an unknown, missing or wrongly typed member wi
 say what is expected: numbers, texts, words of a `Literal`, `None`, arrays, objects, other values. `Annotated` adds a
 `Check`.
 
-A class with a constant `kind` writes it, so that a union of such classes can be read. A class with methods `to_json`
-and `from_json` of its own is read and written by them.
+A class with a constant `kind` writes it, so that a union of such classes can be read. A class with a constant
+`may_lack_members` is also read without members that have a default, since earlier versions did not write them. A class
+with methods `to_json` and `from_json` of its own is read and written by them.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 from lakesweep.errors import FormatError
 from lakesweep.format.values.json_document import shorten, wrong_type
@@ -22,6 +24,9 @@ from lakesweep.format.values.json_document import shorten, wrong_type
 _Reader = Callable[[Any, str, str], Any]
 """Takes a JSON value, the path of its document and the name of the member; returns the checked value."""
 _ARRAYS: Mapping[Any, Callable[[Iterable[Any]], Any]] = {tuple: tuple, list: list, set: set, frozenset: frozenset}
+MAX_NUMBER = 1 << 80
+"""Beyond every time, count and size that Lakesweep writes."""
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 class Check:
@@ -38,6 +43,30 @@ class Check:
         self.expected = expected
 
 
+class Only(Check):
+    """A condition that says by itself which JSON values are valid: the type of the field is not asked."""
+
+
+def is_number(value: object) -> TypeGuard[int]:
+    """Tell whether a value is an integer of plausible size."""
+    return type(value) is int and -MAX_NUMBER < value < MAX_NUMBER
+
+
+def is_count(value: object) -> TypeGuard[int]:
+    """Tell whether a value is an integer of plausible size, and not negative."""
+    return is_number(value) and value >= 0
+
+
+def is_id(value: object) -> TypeGuard[str]:
+    """Tell whether a value can be the id of a run or a plan."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def are_ids(value: object) -> TypeGuard[list[str]]:
+    """Tell whether a value is a list of at least one such id."""
+    return isinstance(value, list) and bool(value) and all(map(is_id, value))
+
+
 def _is_unicode(text: str) -> bool:
     try:
         text.encode("utf-8")
@@ -46,6 +75,11 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
+Id = Annotated[str, Only(is_id, "an id")]
+"""The id of a run or a plan."""
+Number = Annotated[int, Only(is_number, "a number of plausible size")]
+LargeCount = Annotated[int, Only(is_count, "a number from 0 of plausible size")]
+"""A number that may not fit into 64 bits, such as a sum of sizes."""
 Count = Annotated[int, Check(lambda number: number >= 0, "a whole number from 0")]
 Text = Annotated[str, Check(_is_unicode, "text in Unicode")]
 """A text that UTF-8 can encode. A plain `str` may also hold the name of a local file in another encoding."""
@@ -84,7 +118,7 @@ def from_json(kind: Any, document: object, path: str, member: str = "the documen
 def _reader(kind: Any) -> _Reader:
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return _checked(_reader(args[0]), args[1])
+        return _checked(_reader(object if isinstance(args[1], Only) else args[0]), args[1])
     if origin in (Union, UnionType):
         return _either(args)
     if origin is Literal:
@@ -179,14 +213,18 @@ def _members(kind: Any) -> _Reader:
     readers = {each.name: _reader(hints[each.name]) for each in fields(kind)}
     if isinstance(constant := getattr(kind, "kind", None), str):
         readers["kind"] = _reader(Literal[constant])
+    may_lack = {
+        each.name for each in fields(kind) if each.default is not MISSING or each.default_factory is not MISSING
+    }
+    needed = readers.keys() - (may_lack if getattr(kind, "may_lack_members", False) else ())
 
     def members(value: Any, path: str, member: str) -> Any:
         if not isinstance(value, dict):
             raise wrong_type(path, member, "an object", value)
-        for odd in sorted(value.keys() ^ readers.keys()):
+        for odd in sorted((value.keys() - readers.keys()) | (needed - value.keys())):
             expected = "no such member" if odd in value else "a value"
             raise wrong_type(path, f"{shorten(odd)} of {member}", expected, value.get(odd))
-        found = {name: read(value[name], path, name) for name, read in readers.items()}
+        found = {name: read(value[name], path, name) for name, read in readers.items() if name in value}
         if isinstance(constant, str):
             del found["kind"]
         try:

@@ -1,6 +1,6 @@
 """The results of a plan's actions. Outcomes can be added, so work can be split anywhere."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,4 @@ class Outcome:
     """Objects that an undo restored."""
 
     def __add__(self, other: "Outcome") -> "Outcome":
-        return Outcome(
-            deleted=self.deleted + other.deleted,
-            already_gone=self.already_gone + other.already_gone,
-            failed=self.failed + other.failed,
-            kept_by_recheck=self.kept_by_recheck + other.kept_by_recheck,
-            deleted_bytes=self.deleted_bytes + other.deleted_bytes,
-            restored=self.restored + other.restored,
-        )
+        return Outcome(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Outcome)))

@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Annotated, ClassVar
 
+from lakesweep.format.codec import Check, LargeCount, Number
 from lakesweep.model.branch_paths import split_branch
 from lakesweep.model.roots import MAIN
 from lakesweep.model.steering import Steering
@@ -53,6 +55,11 @@ files, too. Paimon then looks at the previous tag and the oldest snapshot, not a
 MOVE_FORMAT_VERSION = 2
 """Version of plans with such phases. A version of Lakesweep that does not know them refuses the plan and keeps it."""
 _BRANCH = re.compile(r"branch/branch-([^/]+)/", re.DOTALL)
+_Hash = Annotated[str, Check(re.compile("[0-9a-f]{64}").fullmatch, "a SHA-256")]
+_Digest = Annotated[str, Check(re.compile("(?:[0-9a-f]{64})?").fullmatch, "a SHA-256 or an empty text")]
+_PartName = Annotated[
+    str, Check(re.compile(r"actions-[A-Za-z0-9-]{1,100}\.ndjson\.gz").fullmatch, "the name of a part of a plan")
+]
 _NONE = Steering()
 _ORDER = ("consumers", *MOVE_PHASES, *PHASES)
 
@@ -121,14 +128,15 @@ class Restore:
 class PlanPart:
     """Actions of a stored plan in a separate document. All of them have one phase, or several phases in order."""
 
-    name: str
+    may_lack_members: ClassVar[bool] = True
+    name: _PartName
     """Name of the document in the plan's folder."""
-    count: int
-    bytes: int
+    count: LargeCount
+    bytes: LargeCount
     """Bytes of the objects that it deletes, as far as known."""
-    hash: str
+    hash: _Hash
     """`content_hash` of its actions."""
-    digest: str = ""
+    digest: _Digest = ""
     """SHA-256 of the document, byte for byte. Empty in plans of versions that did not write it."""
 
 
@@ -136,12 +144,13 @@ class PlanPart:
 class PlanHeader:
     """The facts from which a plan was made, and its validity."""
 
+    may_lack_members: ClassVar[bool] = True
     plan_id: str
     operation: str
     table: str
     branch: str
-    created_ms: int
-    expires_ms: int
+    created_ms: LargeCount
+    expires_ms: LargeCount
     code_version: str
     arguments: Mapping[str, object]
     """The arguments of the caller, as JSON values."""
@@ -149,13 +158,13 @@ class PlanHeader:
     """The effective rules after table options and arguments were combined."""
     roots_seen: Mapping[str, str]
     """Path -> ETag of every root of every branch at planning time, and of the branch's LATEST."""
-    end_id: int | None
+    end_id: LargeCount | None
     """First snapshot id of the branch to keep; no id from here on may vanish while the plan runs."""
     snapshots: Mapping[str, object]
     """`earliest`, `latest`, `expired` for reports."""
-    kept: Mapping[str, int]
+    kept: Mapping[str, LargeCount]
     """Number of files and documents that were considered and are kept, by reason."""
-    kept_bytes: Mapping[str, int] = field(default_factory=dict)
+    kept_bytes: Mapping[str, LargeCount] = field(default_factory=dict)
     """Bytes of these files, by reason."""
     warnings: tuple[str, ...] = ()
     needs_confirmation: bool = False
@@ -165,7 +174,7 @@ class PlanHeader:
     settled: bool = False
     """The roots were listed for this plan, right before it was made, and LATEST named the newest snapshot. So no
     rollback was under way."""
-    next_pass: Mapping[str, int] = field(default_factory=dict)
+    next_pass: Mapping[str, Number] = field(default_factory=dict)
     """What the next pass may rely on after this plan (`control/state.py`); empty if it must read everything again."""
     findings: Mapping[str, object] = field(default_factory=dict)
     """Further facts about the plan as JSON, for people. They decide nothing."""
@@ -173,10 +182,10 @@ class PlanHeader:
     """Further facts that decide how a run executes, undoes or reports the plan."""
     content_hash: str = ""
     """Of the actions and the steering."""
-    action_count: int = 0
+    action_count: LargeCount = 0
     parts: tuple[PlanPart, ...] = ()
     """The documents with the actions, in order, if there are too many for the header."""
-    by_kind: Mapping[str, int] = field(default_factory=dict)
+    by_kind: Mapping[str, LargeCount] = field(default_factory=dict)
     """Number of deletions by kind, for a plan whose actions were never in one place; otherwise its actions tell."""
     format_version: int = PLAN_FORMAT_VERSION
 

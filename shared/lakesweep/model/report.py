@@ -142,13 +142,7 @@ def _total(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 def action_to_json(delete: Delete) -> dict[str, object]:
     """Return one planned deletion as it appears under `actions`."""
-    return {
-        "phase": delete.phase,
-        "kind": delete.kind,
-        "path": delete.path,
-        "size_bytes": delete.size_bytes,
-        "reason": delete.reason,
-    }
+    return {name: getattr(delete, name) for name in ("phase", "kind", "path", "size_bytes", "reason")}
 
 
 def outcome_to_json(outcome: Outcome) -> dict[str, object]:

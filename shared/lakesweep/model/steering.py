@@ -5,17 +5,15 @@ The plan's content hash covers them. The findings of a plan are for people alone
 
 import hashlib
 import json
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from lakesweep.errors import RefusedError
-from lakesweep.format.codec import Check, from_json
+from lakesweep.format.codec import Id, from_json
 
 UNSUPPORTED_PLAN = "unsupported_plan"
 """Code of a stored plan in a format of another Lakesweep version, which that version can carry out."""
-_Id = Annotated[str, Check(re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}").fullmatch, "an id")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +32,8 @@ class Target:
 class Undone:
     """The branch rewrite that an undo reverts."""
 
-    run_id: _Id
-    plan_id: _Id
+    run_id: Id
+    plan_id: Id
     operation: str
 
 

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakesweep.control.area import MAX_CONTROL_BYTES, ControlArea, is_count
+from lakesweep.control.area import MAX_CONTROL_BYTES, ControlArea
 from lakesweep.control.chain import is_object_row
 from lakesweep.control.lease import read_lease
 from lakesweep.control.ndjson import unpack
 from lakesweep.control.plans import load_plan
 from lakesweep.errors import FormatError, ObjectNotFoundError, StorageError
+from lakesweep.format.codec import is_count
 from lakesweep.storage.reads import read_many
 
 UNKNOWN = "unknown"
