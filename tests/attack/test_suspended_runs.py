@@ -140,6 +140,7 @@ def test_an_expiry_that_wakes_deletes_nothing(
     assert undo(lake, run_id) == "nothing_to_do"
 
 
+@pytest.mark.long
 def test_the_ledger_says_what_was_answered_before(start: Callable[..., Sleeper]) -> None:
     """Of five documents one request was held. The other four have answers, so all of them can be undone."""
     lake = s3_lake()
@@ -177,6 +178,7 @@ def test_an_undo_looks_at_what_is_there() -> None:
     assert "nothing is left to restore" in answer.messages
 
 
+@pytest.mark.long
 def test_an_undo_that_wakes_writes_no_hint(start: Callable[..., Sleeper]) -> None:
     """Another run undid the same, and the table has expired again: EARLIEST stays what that made it."""
     lake = s3_lake()

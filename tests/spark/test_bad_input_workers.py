@@ -57,6 +57,7 @@ def scene(tmp_path: Path) -> FolderScene:
     return scene
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_another_version_of_the_package(scene: FolderScene, tmp_path: Path) -> None:
     package = Path(lakesweep.__file__).parent
@@ -74,7 +75,8 @@ def test_another_version_of_the_package(scene: FolderScene, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["pyarrow", pytest.param("backports", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("module", ["pyarrow", "backports"])
 def test_workers_that_lack_a_package(scene: FolderScene, tmp_path: Path, module: str) -> None:
     (tmp_path / "lacks").mkdir()
     text = f"raise ModuleNotFoundError(\"No module named '{module}'\", name='{module}')\n"

@@ -176,6 +176,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_an_executor_that_is_lost_after_its_deletion(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Spark repeats its task elsewhere, and the plan is done. The lost one might live: the lease stays its."""

@@ -136,6 +136,7 @@ def test_a_pass_whose_worker_is_killed_is_finished_in_thirteen_minutes(
     assert not late, late
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("has_commit", [False, True], ids=["nothing else happens", "another commit comes"])
 def test_a_plan_whose_worker_is_killed_is_finished(
