@@ -7,7 +7,7 @@ always an exception, since nothing can be concluded from it.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from lakesweep.errors import FormatError, ObjectNotFoundError, StorageError
 from lakesweep.format.manifest import (
@@ -162,25 +162,6 @@ def _decode(name: str, body: bytes, size: int | None, decode: Callable[[bytes, s
         return Unreadable(path, str(error), missing=False)
 
 
-class _Counted(Generic[T]):
-    """Entries of one manifest, with the counts that its list promises."""
-
-    def __init__(self, entries: Iterator[ManifestEntry]) -> None:
-        self._entries = entries
-        self.added = 0
-        self.deleted = 0
-
-    def __iter__(self) -> Iterator[ManifestEntry]:
-        added = deleted = 0
-        for entry in self._entries:
-            if entry.is_add:
-                added += 1
-            else:
-                deleted += 1
-            yield entry
-        self.added, self.deleted = added, deleted
-
-
 def _reduce(
     meta: ManifestMeta, body: bytes | Unreadable, reduce: Callable[[Iterator[ManifestEntry]], T]
 ) -> T | Unreadable:
@@ -191,17 +172,26 @@ def _reduce(
         return Unreadable(
             path, f"{path}: expected {meta.file_size} bytes as its list states, found {len(body)}", missing=False
         )
-    counted: _Counted[T] = _Counted(iter(()))
+    added = deleted = 0
+
+    def counted() -> Iterator[ManifestEntry]:
+        nonlocal added, deleted
+        for entry in read_manifest(body, path):
+            if entry.is_add:
+                added += 1
+            else:
+                deleted += 1
+            yield entry
+
     try:
-        counted = _Counted(read_manifest(body, path))
-        result = reduce(iter(counted))
+        result = reduce(counted())
     except FormatError as error:
         return Unreadable(path, str(error), missing=False)
-    if (counted.added, counted.deleted) != (meta.added_count, meta.deleted_count):
+    if (added, deleted) != (meta.added_count, meta.deleted_count):
         return Unreadable(
             path,
             f"{path}: expected {meta.added_count} added and {meta.deleted_count} deleted files as its list states, "
-            f"found {counted.added} and {counted.deleted}",
+            f"found {added} and {deleted}",
             missing=False,
         )
     return result

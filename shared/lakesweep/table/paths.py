@@ -3,17 +3,23 @@
 Metadata names files without directory. The directory follows from the partition, the bucket and options in the schema
 of the branch. For a file outside the table, metadata contains the whole path. Source: Paimon `FileStorePathFactory`,
 `DataFilePathFactory`, `CompactedChangelogPathResolver`.
+
+`PathsOfRoots` says where readers of a root look for files: by the latest schema of its branch.
 """
 
 import re
+from collections.abc import Iterable, Mapping
 
-from lakesweep.errors import FormatError
+from lakesweep.errors import FormatError, MaintenanceError
 from lakesweep.format.manifest import DELETION_VECTORS, HASH, POSTPONE_BUCKET, IndexEntry, ManifestEntry
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.values import options
 from lakesweep.format.values.binary_row import decode_row
-from lakesweep.format.values.partition_path import DEFAULT_NAME, partition_path
+from lakesweep.format.values.partition_path import DEFAULT_NAME, partition_path, value_text
 from lakesweep.format.values.uri import normalise_uri
+from lakesweep.model.roots import MAIN, Root, TableListing
+from lakesweep.storage.store import Store
+from lakesweep.table.documents import read_schema
 
 _PLACED_BY_BUCKET = frozenset((DELETION_VECTORS, HASH))
 """Index files that may lie in bucket directories. Global indexes never do."""
@@ -52,6 +58,14 @@ class TablePaths:
             )
             self._partitions[partition] = path
         return path
+
+    def partition_values(self, partition: bytes) -> Mapping[str, str | None]:
+        """Return key -> value as Paimon prints it in directories, before escaping; `None` for null."""
+        values = decode_row(partition, self._types, self._schema_path)
+        return {
+            key: None if value is None else value_text(value, type_, legacy_name=self._legacy_name)
+            for key, type_, value in zip(self._keys, self._types, values, strict=True)
+        }
 
     def bucket_dir(self, partition: bytes, bucket: int) -> str:
         """Return the bucket's directory, without a trailing slash."""
@@ -103,6 +117,40 @@ class TablePaths:
     def statistics(self, name: str) -> str:
         """Return the path of a statistics file."""
         return f"statistics/{name}"
+
+
+class PathsOfRoots:
+    """The path rules of a table's branches. Each schema is read once."""
+
+    def __init__(self, store: Store, listing: TableListing) -> None:
+        self._store = store
+        self._branches = listing.branches
+        self._known: dict[str, TablePaths | MaintenanceError] = {}
+
+    def of(self, roots: Iterable[Root]) -> tuple[TablePaths, ...]:
+        """Return the rules of each branch that has some of the roots.
+
+        Raises:
+            MaintenanceError: A schema cannot be read.
+        """
+        return tuple(self.of_branch(branch) for branch in dict.fromkeys(root.ref.branch for root in roots))
+
+    def of_branch(self, branch: str) -> TablePaths:
+        """Return the rules of one branch. A branch without a schema has those of main.
+
+        Raises:
+            MaintenanceError: The schema cannot be read.
+        """
+        if branch not in self._known:
+            own = self._branches[branch] if self._branches[branch].schemas else self._branches[MAIN]
+            try:
+                self._known[branch] = TablePaths(read_schema(self._store, own))
+            except MaintenanceError as error:
+                self._known[branch] = error
+        found = self._known[branch]
+        if isinstance(found, MaintenanceError):
+            raise found
+        return found
 
 
 def real_name(file_name: str) -> str:

@@ -10,44 +10,23 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from operator import attrgetter
-from typing import Protocol
 
 from lakesweep.format.values.json_document import MAX_NAME_BYTES
-from lakesweep.storage.store import Page, Store
+from lakesweep.storage.store import Page, Store, StoredObject
 
 SECOND_MS = 1000
 _FIRST_SURROGATE, _LAST_SURROGATE = 0xD800, 0xDFFF
 _key = attrgetter("key")
 
 
-class Candidate(Protocol):
-    """An object from an earlier listing."""
-
-    @property
-    def key(self) -> str:
-        """The key below the store's root."""
-
-    @property
-    def size_bytes(self) -> int:
-        """The size of the object."""
-
-    @property
-    def etag(self) -> str:
-        """The ETag without quotes."""
-
-    @property
-    def modified_ms(self) -> int:
-        """The time by the store's clock."""
-
-
-def revalidate(store: Store, candidates: Iterable[Candidate], *, parallel: int = 1) -> frozenset[str]:
+def revalidate(store: Store, candidates: Iterable[StoredObject], *, parallel: int = 1) -> frozenset[str]:
     """Return the keys of the candidates that still exist with the same time, size and ETag.
 
     A key that occurs twice is ambiguous, and is left out.
 
     Args:
         store: The store of the candidates.
-        candidates: Candidates in any order.
+        candidates: Objects from an earlier listing, in any order.
         parallel: Number of concurrent requests; each begins its own part, which may take one request more.
 
     Raises:
@@ -82,7 +61,7 @@ def just_before(key: str, max_bytes: int = MAX_NAME_BYTES) -> str:
     return text if len(text.encode()) >= max_bytes else f"{text}~"
 
 
-def _still_there(store: Store, candidates: Sequence[Candidate]) -> frozenset[str]:
+def _still_there(store: Store, candidates: Sequence[StoredObject]) -> frozenset[str]:
     """Look up candidates in ascending order."""
     found: list[str] = []
     # A key below the root is shorter than the limit by at least the length of the root's own path.
@@ -103,7 +82,7 @@ def _still_there(store: Store, candidates: Sequence[Candidate]) -> frozenset[str
     return frozenset(found)
 
 
-def _same(candidates: Sequence[Candidate], page: Page) -> list[str]:
+def _same(candidates: Sequence[StoredObject], page: Page) -> list[str]:
     listed = {each.key: each for each in page}
     return [
         each.key

@@ -2,8 +2,10 @@
 
 import shlex
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
+
+from lakesweep.format.codec import to_json
 
 CHECKS = (
     "roots",
@@ -78,14 +80,9 @@ class TableHealth:
             "checks": [
                 {"check": check, "findings": sum(found.check == check for found in findings)} for check in CHECKS
             ],
-            "findings": [_finding_json(found) for found in findings],
+            "findings": to_json(findings),
             "warnings": list(self.skipped),
         }
-
-
-def _finding_json(found: Finding) -> dict[str, object]:
-    sizes = [{**asdict(each), "needed_by": list(each.needed_by)} for each in found.sizes]
-    return {**asdict(found), "paths": list(found.paths), "sizes": sizes}
 
 
 def restore(what: str, otherwise: str | None = None) -> str:

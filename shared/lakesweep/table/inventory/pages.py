@@ -91,25 +91,25 @@ def _column(data: bytes, column: Any, is_text: bool, where: str) -> tuple[int, i
     position = min(at for at in (column.dictionary_page_offset, column.data_page_offset) if at is not None)
     end = position + column.total_compressed_size
     if not 0 < position <= end <= len(data):
-        raise _damaged(where, f"expected column {column.path_in_schema} inside the file, found it outside")
+        raise damaged(where, f"expected column {column.path_in_schema} inside the file, found it outside")
     unpacked, shared, values, dictionary, is_first = 0, 1, 0, 0, True
     while position < end and values < column.num_values:
         header, position = _page_header(data, position, where)
         kind, size, packed = header.get(1, -1), header.get(2, -1), header.get(3, -1)
         if size < 0 or packed < 0 or position + packed > end:
-            raise _damaged(where, f"expected pages that lie in their column, found one of {packed} bytes")
+            raise damaged(where, f"expected pages that lie in their column, found one of {packed} bytes")
         if size > MAX_PAGE_BYTES:
             raise _too_much(where, f"pages of at most {MAX_PAGE_BYTES} bytes", size)
         position, unpacked = position + packed, unpacked + size
         if kind == _DICTIONARY:
             if not is_first:
-                raise _damaged(where, "expected a dictionary as the first page of its column, found it later")
+                raise damaged(where, "expected a dictionary as the first page of its column, found it later")
             dictionary = size
         elif kind in (_DATA, _DATA_2):
             found: Fields = header.get(5 if kind == _DATA else 8, {})
             count, encoding = found.get(1, -1), found.get(2 if kind == _DATA else 4, -1)
             if count < 0:
-                raise _damaged(where, "expected pages that state a count of values, found one that does not")
+                raise damaged(where, "expected pages that state a count of values, found one that does not")
             if is_text and encoding == _DELTA_BYTE_ARRAY:
                 shared = max(shared, size)  # Each value may repeat the previous one.
             elif is_text and encoding not in _DICTIONARY_ENCODINGS and size > 4096 + count * _VALUE_BYTES:
@@ -150,7 +150,7 @@ def _page_header(data: bytes, position: int, where: str) -> tuple[Fields, int]:
     try:
         return _struct(data, position, 0)
     except (IndexError, ValueError) as error:
-        raise _damaged(where, f"expected the header of a page at byte {position}, found none") from error
+        raise damaged(where, f"expected the header of a page at byte {position}, found none") from error
 
 
 def _struct(data: bytes, position: int, depth: int) -> tuple[Fields, int]:
@@ -206,9 +206,10 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
     raise ValueError("more than 32 bits")
 
 
-def _damaged(where: str, what: str) -> FormatError:
+def damaged(where: str, what: str) -> FormatError:
+    """Return the error for a damaged file of an inventory."""
     return FormatError(f"{where}: {what}", code="inventory_damaged")
 
 
 def _too_much(where: str, expected: str, found: object) -> FormatError:
-    return _damaged(where, f"expected {expected}, found {found}; S3 writes no such file, so make a new inventory")
+    return damaged(where, f"expected {expected}, found {found}; S3 writes no such file, so make a new inventory")

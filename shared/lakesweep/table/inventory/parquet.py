@@ -3,11 +3,11 @@
 from collections.abc import Generator
 from typing import Any
 
-from lakesweep.errors import FormatError, MaintenanceError, UnsupportedFormatError
+from lakesweep.errors import MaintenanceError, UnsupportedFormatError
 from lakesweep.format.values.json_document import shorten
 from lakesweep.storage.store import StoredObject
 from lakesweep.table.inventory.manifest import NEEDED, VERSION_NEEDED, Inventory, column_name
-from lakesweep.table.inventory.pages import batch_rows, check_lengths, open_bounded
+from lakesweep.table.inventory.pages import batch_rows, check_lengths, damaged, open_bounded
 
 _TEXTS = ("bucket", "key", "etag")
 _TYPES = {
@@ -52,9 +52,7 @@ def parquet_objects(data: bytes, inventory: Inventory, where: str, prefix: str) 
     except MaintenanceError:
         raise
     except Exception as error:
-        raise _damaged(
-            where, f"expected a whole Parquet file, found {shorten(' '.join(str(error).split()))}"
-        ) from error
+        raise damaged(where, f"expected a whole Parquet file, found {shorten(' '.join(str(error).split()))}") from error
 
 
 def _objects(
@@ -63,10 +61,10 @@ def _objects(
     count = len(columns["key"])
     check_lengths(columns["key"], f"{where}, rows {seen + 1} to {seen + count}", arrow)
     if "bucket" in columns and not compute.all(compute.equal(columns["bucket"], inventory.bucket), min_count=0).as_py():
-        raise _damaged(where, f"expected rows of the bucket {inventory.bucket}, found another bucket's")
+        raise damaged(where, f"expected rows of the bucket {inventory.bucket}, found another bucket's")
     for name, column in columns.items():
         if name in ("bucket", "key", *VERSION_NEEDED) and column.null_count:
-            raise _damaged(where, f"expected a value of {name} in all of rows {seen + 1} to {seen + count}, found none")
+            raise damaged(where, f"expected a value of {name} in all of rows {seen + 1} to {seen + count}, found none")
     chosen = compute.and_not(
         compute.starts_with(columns["key"], pattern=prefix), compute.ends_with(columns["key"], pattern="/")
     )
@@ -80,10 +78,10 @@ def _objects(
     found = zip(*(column.to_pylist() for column in (rows, keys, sizes, times, etags)), strict=True)
     for row, key, size_bytes, modified_ms, etag in found:
         if size_bytes is None or size_bytes < 0 or modified_ms is None or not etag or not etag.strip('"') or not key:
-            raise FormatError(
-                f"{where}, row {row}: expected a key, a size, a time and an ETag, found "
+            raise damaged(
+                f"{where}, row {row}",
+                "expected a key, a size, a time and an ETag, found "
                 f"{shorten(repr((key, size_bytes, modified_ms, etag)))}",
-                code="inventory_damaged",
             )
         yield StoredObject(key[cut:], size_bytes, etag.strip('"'), modified_ms)
 
@@ -96,11 +94,11 @@ def _names(schema: Any, wanted: list[str], where: str, arrow: Any) -> dict[str, 
         if name not in wanted:
             continue
         if name in found or not any(getattr(arrow.types, test)(field.type) for test in _TYPES[name]):
-            raise _damaged(where, f"expected one column {field.name} of its usual type, found {field.type}")
+            raise damaged(where, f"expected one column {field.name} of its usual type, found {field.type}")
         found[name] = field.name
     for name in wanted:
         if name not in found:
-            raise _damaged(where, f"expected the columns that the manifest states, found no {name}")
+            raise damaged(where, f"expected the columns that the manifest states, found no {name}")
     return found
 
 
@@ -114,7 +112,3 @@ def _load_pyarrow(where: str) -> tuple[Any, Any, Any]:
             code="inventory_needs_pyarrow",
         ) from error
     return pyarrow, compute, parquet
-
-
-def _damaged(where: str, what: str) -> FormatError:
-    return FormatError(f"{where}: {what}", code="inventory_damaged")

@@ -11,6 +11,7 @@ have the same set, so files are counted by set.
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from functools import reduce as fold
 from operator import or_
 from typing import NamedTuple
@@ -18,9 +19,6 @@ from typing import NamedTuple
 from lakesweep.errors import RefusedError
 from lakesweep.format.manifest import live_entries
 from lakesweep.format.schema import TableSchema
-from lakesweep.format.values.binary_row import decode_row
-from lakesweep.format.values.options import parse_bool
-from lakesweep.format.values.partition_path import value_text
 from lakesweep.model.roots import Root
 from lakesweep.storage.store import Store
 from lakesweep.table.metadata import MetadataReader, Unreadable
@@ -82,7 +80,8 @@ def live_files(store: Store, schema: TableSchema, root: Root) -> tuple[LiveFile,
     Source: Paimon `FileStoreScan` (base and delta manifests).
     """
     entries = live_entries(entries for _, entries in _version(store, root).scan(tuple))
-    paths, partitions = TablePaths(schema), _Partitions(schema)
+    paths = TablePaths(schema)
+    values_of = cache(paths.partition_values)
     found = (
         LiveFile(
             path=paths.data_file(entry),
@@ -90,7 +89,7 @@ def live_files(store: Store, schema: TableSchema, root: Root) -> tuple[LiveFile,
             rows=entry.row_count,
             level=entry.level,
             bucket=entry.bucket,
-            partition=partitions.values(entry.partition),
+            partition=values_of(entry.partition),
         )
         for entry in entries
     )
@@ -104,29 +103,6 @@ def _version(store: Store, root: Root) -> Holders:
         )
 
     return Holders(MetadataReader(store), [root], state_lists, refuse)
-
-
-class _Partitions:
-    """Partition values as text, each partition decoded once."""
-
-    def __init__(self, schema: TableSchema) -> None:
-        self._keys = schema.partition_keys
-        self._types = schema.partition_types
-        legacy = schema.options.get("partition.legacy-name")
-        self._legacy_name = legacy is None or parse_bool(legacy, "partition.legacy-name")
-        self._path = f"schema/schema-{schema.id}"
-        self._known: dict[bytes, Mapping[str, str | None]] = {}
-
-    def values(self, partition: bytes) -> Mapping[str, str | None]:
-        known = self._known.get(partition)
-        if known is None:
-            values = decode_row(partition, self._types, self._path)
-            known = {
-                key: None if value is None else value_text(value, type_, legacy_name=self._legacy_name)
-                for key, type_, value in zip(self._keys, self._types, values, strict=True)
-            }
-            self._known[partition] = known
-        return known
 
 
 class Amount(NamedTuple):

@@ -20,7 +20,7 @@ from lakesweep.model.roots import Root, RootRef, TableListing, base_name
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import read_schema
-from lakesweep.table.paths_of_roots import PathsOfRoots
+from lakesweep.table.paths import PathsOfRoots
 from lakesweep.table.reach.capture import Capture, list_in_order
 from lakesweep.table.reach.holders import Holders
 from lakesweep.table.reach.live_set import Wholeness, name_hash

@@ -12,7 +12,7 @@ from lakesweep.operations.inspect.judging import Judging, judge
 from lakesweep.runs.session import Table
 from lakesweep.storage.listing import list_all
 from lakesweep.table.documents import read_roots, read_schema
-from lakesweep.table.paths_of_roots import PathsOfRoots
+from lakesweep.table.paths import PathsOfRoots
 from lakesweep.table.reach.completeness import NamedSizes, WrongSize, lost_files, stated_size
 from lakesweep.table.reach.missing import EXPIRING, find_missing
 

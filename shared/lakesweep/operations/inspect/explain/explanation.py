@@ -1,7 +1,9 @@
 """The values that `explain TABLE FILE` finds."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
+
+from lakesweep.format.codec import to_json
 
 Status = Literal["live", "referenced", "document", "protected", "orphan", "missing", "deleted", "gone"]
 
@@ -121,9 +123,5 @@ class Explanation:
 
     def to_json(self) -> dict[str, object]:
         """Return the document described in `docs/cli_json.md`."""
-        return {
-            **asdict(self),
-            "held_by": [asdict(holder) for holder in self.held_by],
-            "runs": [asdict(run) for run in self.runs],
-            "warnings": list(self.warnings),
-        }
+        document: dict[str, object] = to_json(self)
+        return document

@@ -24,7 +24,7 @@ from lakesweep.operations.inspect.judging import Judging, judge
 from lakesweep.operations.inspect.lifetimes import Until
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
-from lakesweep.table.paths_of_roots import PathsOfRoots
+from lakesweep.table.paths import PathsOfRoots
 
 _BACK = frozenset({"restored", "already_there"})
 _ROOT_KINDS = frozenset({"snapshot", "changelog_document", "tag"})

@@ -8,7 +8,7 @@ from lakesweep.format.manifest import IndexEntry, ManifestEntry
 from lakesweep.model.roots import MAIN, RootRef, base_name
 from lakesweep.operations.inspect.explain.explanation import Holder
 from lakesweep.operations.inspect.lifetimes import Until
-from lakesweep.table.paths_of_roots import PathsOfRoots
+from lakesweep.table.paths import PathsOfRoots
 from lakesweep.table.reach.completeness import stated_size
 from lakesweep.table.reach.holders import Holders
 from lakesweep.table.reach.named_entries import data_names, index_names, names_of
