@@ -20,7 +20,7 @@ from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.moving import MovingWorld, Watching
 from tests.support.reader import UnreadableRootError, all_roots, read_all, read_root
-from tests.support.undo_moves import World
+from tests.support.undo_moves import MovedWorld
 
 DAY_MS = 86_400_000
 UNDONE = (
@@ -39,8 +39,8 @@ class Undoing:
     """A table in which a run moved a branch, and that run is to be undone."""
 
     def __init__(self, name: str) -> None:
-        self._world = World(name)
-        self._run_id = self._world.run()
+        self._world = MovedWorld(name)
+        self._run_id = self._world.move()
         self.store = self._world.store
         self.before = documents(self.store)
 
@@ -206,9 +206,9 @@ def test_a_stored_plan_is_not_begun_where_a_file_is_lost(name: str) -> None:
 
 def test_what_an_orphan_scan_took_does_not_return_as_the_newest() -> None:
     """A rollback died half way. Others have expired its target since, and scanned for orphans: it is taken back."""
-    world = World("rollback")
+    world = MovedWorld("rollback")
     run = Switch()
-    probe = World("rollback")
+    probe = MovedWorld("rollback")
     assert probe.maintainer(run).run("rollback", snapshot=5).status == "done"
     first = run.calls.index("table put snapshot/LATEST")  # tags have gone before
     deletes = [number for number, call in enumerate(run.calls, 1) if call.startswith("table delete") and number > first]
@@ -233,9 +233,9 @@ def test_what_an_orphan_scan_took_does_not_return_as_the_newest() -> None:
 def test_a_call_that_plans_and_carries_out_asks_no_third_time() -> None:
     """It asks when it plans and at the end; only whoever carries out a plan of before asks in between."""
     switch = Switch()
-    assert World("rollback_to_expired").maintainer(switch).run("rollback", tag="three").status == "done"
+    assert MovedWorld("rollback_to_expired").maintainer(switch).run("rollback", tag="three").status == "done"
     assert sum(call == "table list " for call in switch.calls) == 2
-    world, stored = World("rollback_to_expired"), Switch()
+    world, stored = MovedWorld("rollback_to_expired"), Switch()
     plan = world.maintainer().run("rollback", tag="three", execute=False).plan
     assert plan is not None
     assert world.maintainer(stored).execute(plan.header.plan_id).status == "done"

@@ -8,13 +8,13 @@ from functools import cache
 from lakesweep.errors import MaintenanceError, ObjectNotFoundError, PreconditionFailedError
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import MAIN, branch_dir
-from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.storage.store import DeleteRequest
-from tests.support.faulty_store import FaultyStore, Switch
+from tests.support.faulty_store import Switch
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.reader import TableReader, UnreadableRootError, all_roots, read_root
 from tests.support.table_builder import TableBuilder
+from tests.support.world import START_MS, World
 
 
 def _build(store: MemoryStore) -> None:
@@ -51,7 +51,6 @@ def _build(store: MemoryStore) -> None:
 
 
 Entries = dict[str, tuple[bytes, str, int]]
-START_MS = 1_800_000_000_000
 
 
 @cache
@@ -84,16 +83,15 @@ def _is_below(root: str, end_id: int) -> bool:
     return root.startswith("snapshot/") and int(root.rpartition("-")[2]) < end_id
 
 
-class MovingWorld:
+class MovingWorld(World):
     """That table, with a control location that has a plan, and a clock."""
 
     def __init__(self, operation: str, kind: type[MemoryStore] = MemoryStore) -> None:
+        super().__init__(store=kind)
         self.operation = operation
-        self.now_ms = START_MS
-        self.store = kind("memory://bucket/t", clock=lambda: self.now_ms)
-        self.control = kind("memory://control", clock=lambda: self.now_ms)
-        self.store._objects, self.control._objects, self.plan_id = planned(operation, kind)
-        self.store._objects, self.control._objects = dict(self.store._objects), dict(self.control._objects)
+        self.control = kind(self.control.location, self.counter, self.clock)
+        objects, control, self.plan_id = planned(operation, kind)
+        self.store._objects, self.control._objects = dict(objects), dict(control)
         self.committed: list[str] = []
         self.before = self.documents()
         self.former_newest = self.store.read("snapshot/snapshot-7").data
@@ -107,33 +105,13 @@ class MovingWorld:
         """Run another operation, which finishes what is begun and finds nothing else to do."""
         return self.maintainer(switch).run("delete_tag", tag="nothing")
 
-    def wait(self) -> None:
-        """Let a lease that somebody left behind run out."""
-        self.now_ms += LEASE_MS + DELETE_MARGIN_MS
-
-    def sleep(self, seconds: float) -> None:
-        self.now_ms += int(seconds * 1000)
-
-    def maintainer(self, switch: Switch | None = None, branch: str = "main") -> Maintainer:
-        switch = switch or Switch()
-        return Maintainer(
-            FaultyStore(self.store, switch, "table"),
-            branch,
-            control=FaultyStore(self.control, switch, "control"),
-            sleep=self.sleep,
-        )
-
     def documents(self) -> dict[str, bytes]:
         """Return what lies in the table, documents with what they say."""
         return {key: data for key, (data, _, _) in self.store._objects.items()}
 
-    def ids(self, branch: str = "main") -> list[int]:
-        prefix = f"{branch_dir(branch)}snapshot/snapshot-"
-        return sorted(int(key.removeprefix(prefix)) for key in self.documents() if key.startswith(prefix))
-
     def latest(self, branch: str = "main") -> int | None:
         """Return the newest snapshot as the engine finds it: by the hint, unless there is one right after."""
-        ids = self.ids(branch)
+        ids = self.ids(f"{branch_dir(branch)}snapshot")
         with suppress(MaintenanceError):
             hint = int(self.store.read(f"{branch_dir(branch)}snapshot/LATEST").data)
             if hint > 0 and hint + 1 not in ids:
@@ -173,7 +151,7 @@ class MovingWorld:
         going += [key for key, data in self.documents().items() if is_tag(key) and json.loads(data)["id"] > snapshot_id]
         self.remove(*going)
 
-    def expire(self, end_id: int) -> None:
+    def others_expire(self, end_id: int) -> None:
         """Expire main as the engine does, all at once, with the newest snapshot that it saw before the plan."""
         kept = [needs for root, needs in _needs().items() if not _is_below(root, end_id)]
         gone = [needs for root, needs in _needs().items() if _is_below(root, end_id)]
@@ -271,7 +249,7 @@ def check_moment(world: MovingWorld, going: str | None = None) -> None:
     assert all(key in documents for key in _objects() if not is_document(key))
     names = {key.split("/")[1].removeprefix("branch-") for key in documents if key.startswith("branch/")}
     for branch in {MAIN, *names} - {going}:
-        latest, ids = world.latest(branch), world.ids(branch)
+        latest, ids = world.latest(branch), world.ids(f"{branch_dir(branch)}snapshot")
         has_schema = any(key.startswith(f"{branch_dir(branch)}schema/") for key in documents)
         assert latest is None or not has_schema or latest in ids, (branch, latest, ids)
 

@@ -7,13 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakesweep.errors import ObjectNotFoundError
-from lakesweep.model.report import RunReport
-from lakesweep.operations.undo.undo import undo
 from tests.support.fast_forwards import SCENES, documents
-from tests.support.faulty_store import FaultyStore, Switch
-from tests.support.maintenance import Maintainer
-from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
+from tests.support.world import World
 
 Scene = Callable[[TableBuilder], None]
 
@@ -91,33 +87,18 @@ CASES: dict[str, Case] = {
 }
 
 
-class World:
+class MovedWorld(World):
+    """The table of a case, and the run that moves a branch of it."""
+
     def __init__(self, name: str) -> None:
-        self.now_ms = 1_800_000_000_000
+        super().__init__(location="memory://bucket/db.db/t", branch="b" if name == "rollback_branch" else "main")
         self.case = CASES[name]
-        self.store = MemoryStore("memory://bucket/db.db/t", clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        self.table = TableBuilder(self.store)
         self.case.scene(self.table)
-        self.branch = "b" if name == "rollback_branch" else "main"
         self.before = self.documents()
 
-    def maintainer(self, switch: Switch | None = None) -> Maintainer:
-        if switch is None:
-            return Maintainer(self.store, self.branch, control=self.control)
-        return Maintainer(
-            FaultyStore(self.store, switch, "table"), self.branch, control=FaultyStore(self.control, switch, "control")
-        )
-
-    def run(self) -> str:
-        """Carry the operation out."""
-        report = self.maintainer().run(self.case.operation, **self.case.arguments)
-        assert report.status == "done", report
-        assert report.run_id is not None
-        return report.run_id
-
-    def undo(self, run_id: str, *, execute: bool = True, switch: Switch | None = None) -> RunReport:
-        return undo(self.maintainer(switch).table, run_id, execute=execute)
+    def move(self) -> str:
+        """Carry the operation out, and return the id of the run."""
+        return self.run_id(self.case.operation, **self.case.arguments)
 
     def documents(self) -> dict[str, bytes]:
         return documents(self.store)

@@ -1,18 +1,20 @@
 """Input that means nothing, and places that cannot be reached: a run says what it met and loses nothing."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from lakesweep.errors import AccessDeniedError, MaintenanceError, StorageError
+from lakesweep.errors import AccessDeniedError, StorageError
 from lakesweep.model.report import RunReport
-from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
+from lakesweep.storage.store import DeleteRequest, DeleteResult
+from tests.support.faulty_store import Switch
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.memory_store import MemoryStore
 from tests.support.outside import opener
 from tests.support.table_builder import TableBuilder
+from tests.support.world import START_MS, World
 
-NOW_MS = 1_800_000_000_000
 RULES = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2", "snapshot.time-retained": "1000 d"}
 OUTSIDE = "memory://outside/p"
 
@@ -22,54 +24,29 @@ def outside_key(number: int) -> str:
     return f"bucket-0/data-00000000-0000-0000-0000-{number:012d}-0.parquet"
 
 
-class Scene:
+class SixWorld(World):
     """Six snapshots, each of which replaces the file of the one before; every other file may lie outside."""
 
     def __init__(self, outside: MemoryStore | None = None, **options: str) -> None:
-        self.store = MemoryStore("memory://bucket/db.db/t", clock=lambda: NOW_MS)
-        self.outside = outside
-        self.table = TableBuilder(
-            self.store,
+        super().__init__(
+            location="memory://bucket/db.db/t",
             options=RULES | {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()},
             externals={outside.location: outside} if outside is not None else None,
-            start_ms=NOW_MS - 86_400_000,
+            start_ms=START_MS - 86_400_000,
         )
+        self.external_roots = (OUTSIDE,)
         for number in range(1, 7):
             external = {f"F{number}": f"{OUTSIDE}/{outside_key(number)}"} if outside is not None and number % 2 else {}
             gone = [f"-F{number - 1}"] if number > 1 else []
             self.table.commit(*gone, f"+F{number}", changelog=[f"+L{number}"], external=external)
-        self.maintainer = Maintainer(
-            self.store,
-            control=MemoryStore("memory://control", clock=lambda: NOW_MS),
-            open_store=self._open,
-            sleep=lambda seconds: None,
-            external_roots=(OUTSIDE,),
-        )
 
-    def _open(self, location: str) -> Store:
-        assert self.outside is not None
-        return opener(self.outside)(location)
+    def maintainer(self, switch: Switch | None = None, **arguments: Any) -> Maintainer:
+        opens = opener(*self.table.externals.values()) if self.table.externals else pytest.fail
+        return super().maintainer(switch, **{"open_store": opens, **arguments})
 
-    def listing(self) -> dict[str, str]:
-        return {entry.key: entry.etag for entry in self.store.list("")}
-
-    def snapshots(self) -> list[int]:
-        names = [entry.key.rpartition("-")[2] for entry in self.store.list("snapshot/")]
-        return sorted(int(name) for name in names if name.isdigit())
-
-
-def refused(scene: Scene, operation: str = "maintain", **arguments: object) -> str:
-    """Run, make sure that nothing changed, and return what was said."""
-    before = scene.listing()
-    try:
-        report = scene.maintainer.run(operation, **arguments)
-        assert report.status == "refused"
-        assert report.refusal is not None
-        sentence = report.refusal.message
-    except MaintenanceError as error:
-        sentence = str(error)
-    assert scene.listing() == before
-    return sentence
+    def refused(self, operation: str = "maintain") -> str:
+        """Run, make sure that nothing changed, and return what was said."""
+        return self.refusal(operation)[1]
 
 
 # Options.
@@ -100,10 +77,10 @@ def refused(scene: Scene, operation: str = "maintain", **arguments: object) -> s
 )
 def test_an_option_of_the_table_that_means_nothing(key: str, value: str) -> None:
     """The sentence names the option and its value, and nothing changes."""
-    scene = Scene(changelog__num_retained__max="9")
-    scene.store.set_modified(scene.table.consumer("reader", 6), NOW_MS - 1)
-    scene.table.alter(options={key: value})
-    sentence = refused(scene)
+    world = SixWorld(changelog__num_retained__max="9")
+    world.store.set_modified(world.table.consumer("reader", 6), world.now_ms - 1)
+    world.table.alter(options={key: value})
+    sentence = world.refused()
     assert key in sentence
     assert value in sentence
 
@@ -122,31 +99,31 @@ def test_an_option_of_the_table_that_means_nothing(key: str, value: str) -> None
 )
 def test_options_that_contradict_themselves(options: dict[str, str], word: str) -> None:
     """They would empty a table, or never end. The pass may have done what its other steps have to do."""
-    scene = Scene()
-    scene.maintainer.expire(retain_max=3, retain_min=3)  # something to do is left, and a changelog if there are any
-    scene.table.changelog_document(4)
-    scene.table.alter(options=options)
-    report = scene.maintainer.maintain()
+    world = SixWorld()
+    world.maintainer().expire(retain_max=3, retain_min=3)  # something to do is left, and a changelog if there are any
+    world.table.changelog_document(4)
+    world.table.alter(options=options)
+    report = world.maintain()
     steps = report.steps or (report,)
     assert any(step.refusal is not None and word in step.refusal.message for step in steps), report
-    assert_roots_readable(scene.table)
-    assert scene.snapshots()[-2:] == [5, 6]
+    assert_roots_readable(world.table)
+    assert world.ids()[-2:] == [5, 6]
 
 
 def test_an_option_that_nobody_knows_is_left_alone() -> None:
     """Tables hold options of readers, of writers and of versions to come."""
-    scene = Scene()
-    scene.table.alter(options={"snapshot.num-retained.maximum": "1", "something.new": "\u00fc", "bucket-key": ""})
-    assert scene.maintainer.maintain().status == "done"
-    assert scene.snapshots() == [5, 6]
+    world = SixWorld()
+    world.table.alter(options={"snapshot.num-retained.maximum": "1", "something.new": "\u00fc", "bucket-key": ""})
+    assert world.maintain().status == "done"
+    assert world.ids() == [5, 6]
 
 
 def test_only_the_newest_schema_counts() -> None:
     """A value that meant nothing and was mended stops nobody."""
-    scene = Scene(snapshot__time_retained="soon")
-    refused(scene)
-    scene.table.alter(options={"snapshot.time-retained": "1000 d"})
-    assert scene.maintainer.maintain().status == "done"
+    world = SixWorld(snapshot__time_retained="soon")
+    world.refused()
+    world.table.alter(options={"snapshot.time-retained": "1000 d"})
+    assert world.maintain().status == "done"
 
 
 # Consumers.
@@ -165,39 +142,39 @@ BODIES = [
 
 @pytest.mark.parametrize("body", BODIES)
 def test_a_consumer_that_does_not_parse_stops_the_pass(body: bytes) -> None:
-    scene = Scene()
-    scene.store.put("consumer/consumer-odd", body)
-    assert "consumer/consumer-odd" in refused(scene)
+    world = SixWorld()
+    world.store.put("consumer/consumer-odd", body)
+    assert "consumer/consumer-odd" in world.refused()
 
 
 @pytest.mark.parametrize("body", BODIES)
 def test_a_consumer_of_another_branch_that_does_not_parse_stops_nobody(body: bytes) -> None:
     """It says nothing about this branch, whatever it says."""
-    scene = Scene()
-    scene.table.tag("t", snapshot=3)
-    scene.table.branch("b", from_tag="t")
-    scene.store.put("branch/branch-b/consumer/consumer-odd", body)
-    assert scene.maintainer.maintain().status == "done"
-    assert scene.snapshots() == [5, 6]
-    assert_roots_readable(scene.table)
+    world = SixWorld()
+    world.table.tag("t", snapshot=3)
+    world.table.branch("b", from_tag="t")
+    world.store.put("branch/branch-b/consumer/consumer-odd", body)
+    assert world.maintain().status == "done"
+    assert world.ids() == [5, 6]
+    assert_roots_readable(world.table)
 
 
 @pytest.mark.parametrize("body", BODIES)
 def test_a_consumer_that_stops_parsing_before_the_execution(body: bytes) -> None:
-    scene = Scene()
-    scene.table.consumer("reader", 6)
-    planned = scene.maintainer.run("expire_snapshots", execute=False).plan
+    world = SixWorld()
+    world.table.consumer("reader", 6)
+    planned = world.maintainer().run("expire_snapshots", execute=False).plan
     assert planned is not None
-    scene.store.put("consumer/consumer-reader", body)
-    before = scene.listing()
-    report = scene.maintainer.execute(planned.header.plan_id)
+    world.store.put("consumer/consumer-reader", body)
+    before = world.etags()
+    report = world.maintainer().execute(planned.header.plan_id)
     assert report.status == "refused"
     assert report.refusal is not None
     assert report.refusal.code == "unreadable_consumer"
-    assert scene.listing() == before
-    scene.table.consumer("reader", 6)
-    assert scene.maintainer.maintain().status == "done"
-    assert scene.snapshots() == [5, 6]
+    assert world.etags() == before
+    world.table.consumer("reader", 6)
+    assert world.maintain().status == "done"
+    assert world.ids() == [5, 6]
 
 
 # Changelogs with holes.
@@ -208,8 +185,8 @@ def test_a_consumer_that_stops_parsing_before_the_execution(body: bytes) -> None
 @pytest.mark.parametrize("hint", [None, 0, 1, 3, 99])
 def test_holes_among_changelogs(producer: str, holes: tuple[int, ...], hint: int | None) -> None:
     """What exists is listed: holes and hints that name them change neither what goes nor what stays."""
-    scene = Scene(changelog__num_retained__max="4", changelog_producer=producer)
-    table = scene.table
+    world = SixWorld(changelog__num_retained__max="4", changelog_producer=producer)
+    table = world.table
     for number in (1, 2, 3, 4):
         table.changelog_document(number)
         table.remove(f"snapshot/snapshot-{number}")
@@ -218,10 +195,10 @@ def test_holes_among_changelogs(producer: str, holes: tuple[int, ...], hint: int
     for name in ("EARLIEST", "LATEST"):
         if hint is not None:
             table.hint(name, hint, folder="changelog")
-    report = scene.maintainer.maintain()
+    report = world.maintain()
     assert report.status in ("done", "nothing_to_do"), report.refusal
     assert_roots_readable(table)
-    left = {int(e.key.rpartition("-")[2]) for e in scene.store.list("changelog/") if "changelog-" in e.key}
+    left = set(world.ids("changelog"))
     assert left == _by_the_rules({1, 2, 3, 4} - set(holes))
 
 
@@ -234,15 +211,14 @@ def _by_the_rules(here: set[int]) -> set[int]:
 
 def test_changelogs_with_holes_up_to_the_snapshots() -> None:
     """An expiry adds to them, and fills no hole."""
-    scene = Scene(changelog__num_retained__max="100")
-    scene.table.changelog_document(1)
+    world = SixWorld(changelog__num_retained__max="100")
+    world.table.changelog_document(1)
     for number in (1, 2, 3):
-        scene.table.remove(f"snapshot/snapshot-{number}")
-    assert scene.maintainer.maintain().status == "done"
-    left = sorted(int(e.key.rpartition("-")[2]) for e in scene.store.list("changelog/") if "changelog-" in e.key)
-    assert left == [1, 4]
-    assert scene.snapshots() == [5, 6]
-    assert_roots_readable(scene.table)
+        world.table.remove(f"snapshot/snapshot-{number}")
+    assert world.maintain().status == "done"
+    assert world.ids("changelog") == [1, 4]
+    assert world.ids() == [5, 6]
+    assert_roots_readable(world.table)
 
 
 # External roots.
@@ -269,9 +245,9 @@ class Unreachable(MemoryStore):
 def test_an_external_root_that_says_no(how: str) -> None:
     """Its files stay, the report names each, maintenance goes on, and the plan can be executed again."""
     outside = Unreachable(OUTSIDE)
-    scene = Scene(outside)
+    world = SixWorld(outside)
     outside.how = how
-    report = scene.maintainer.run("expire_snapshots")
+    report = world.run("expire_snapshots")
     assert report.status == "partial"
     assert report.outcome is not None
     assert {failed.path for failed in report.outcome.failed} == {
@@ -279,38 +255,38 @@ def test_an_external_root_that_says_no(how: str) -> None:
         f"{OUTSIDE}/{outside_key(3)}",
     }
     assert {entry.key for entry in outside.list("")} == {outside_key(1), outside_key(3), outside_key(5)}
-    assert not {"F2", "F4", "L1", "L2", "L3", "L4"} & scene.table.present(), "what lies inside is gone"
-    assert scene.snapshots() == [5, 6]
-    assert_roots_readable(scene.table)
-    scene.table.commit("+G")
-    assert scene.maintainer.run("expire_snapshots").status == "partial", "file 5 left the table at snapshot 6"
-    assert scene.snapshots() == [6, 7]
-    assert_roots_readable(scene.table)
+    assert not {"F2", "F4", "L1", "L2", "L3", "L4"} & world.table.present(), "what lies inside is gone"
+    assert world.ids() == [5, 6]
+    assert_roots_readable(world.table)
+    world.table.commit("+G")
+    assert world.run("expire_snapshots").status == "partial", "file 5 left the table at snapshot 6"
+    assert world.ids() == [6, 7]
+    assert_roots_readable(world.table)
     outside.how = ""
     assert report.plan is not None
-    assert scene.maintainer.execute(report.plan.header.plan_id).status == "done"
+    assert world.maintainer().execute(report.plan.header.plan_id).status == "done"
     assert {entry.key for entry in outside.list("")} == {outside_key(5)}
-    assert_roots_readable(scene.table)
+    assert_roots_readable(world.table)
 
 
 def test_an_external_root_that_does_not_answer() -> None:
     """That may pass: the run is interrupted and says where, the next one asks again, and then it is finished."""
     outside = Unreachable(OUTSIDE)
-    scene = Scene(outside)
+    world = SixWorld(outside)
     outside.how = "no_answer"
-    report = scene.maintainer.maintain()
+    report = world.maintain()
     assert report.status == "partial"
     assert f"delete in {OUTSIDE}: no answer" in _said(report)
     assert {entry.key for entry in outside.list("")} == {outside_key(1), outside_key(3), outside_key(5)}
-    assert_roots_readable(scene.table)
+    assert_roots_readable(world.table)
     with pytest.raises(StorageError, match=OUTSIDE):
-        scene.maintainer.maintain()
-    assert_roots_readable(scene.table)
+        world.maintain()
+    assert_roots_readable(world.table)
     outside.how = ""
-    scene.table.commit("+G")
-    assert scene.maintainer.maintain().status == "done"
+    world.table.commit("+G")
+    assert world.maintain().status == "done"
     assert list(outside.list("")) == [], "file 5 left the table at snapshot 6, which is the oldest now"
-    assert_roots_readable(scene.table)
+    assert_roots_readable(world.table)
 
 
 def _said(report: RunReport) -> str:
@@ -328,12 +304,12 @@ def test_two_tables_below_one_external_root(below: bool) -> None:
         below: The other table itself lies below the root.
     """
     outside = MemoryStore(OUTSIDE)
-    one = Scene(outside)
+    one = SixWorld(outside)
     place = MemoryStore(f"{OUTSIDE}/other" if below else "memory://bucket/db.db/other")
     other = TableBuilder(place, externals={OUTSIDE: outside}, options=RULES)
     other.commit("+A", external={"A": f"{OUTSIDE}/{outside_key(9)}"})
     other.commit("+B")
-    assert one.maintainer.maintain().status == "done"
+    assert one.maintain().status == "done"
     assert {entry.key for entry in outside.list("")} == {outside_key(5), outside_key(9)}
     assert_roots_readable(one.table)
     assert_roots_readable(other)
@@ -347,9 +323,9 @@ def test_two_tables_below_one_external_root(below: bool) -> None:
 def test_an_external_root_that_means_nothing(option: str, value: str) -> None:
     """Where files outside may go, the sentence names the schema's file, the option and what it says."""
     outside = MemoryStore(OUTSIDE)
-    scene = Scene(outside)
-    scene.table.alter(options={option: value})
-    sentence = refused(scene)
+    world = SixWorld(outside)
+    world.table.alter(options={option: value})
+    sentence = world.refused()
     assert "table memory://bucket/db.db/t: schema/schema-1, option " in sentence
     assert option in sentence
     assert value.rpartition(",")[2] in sentence
@@ -359,17 +335,17 @@ def test_an_external_root_that_means_nothing(option: str, value: str) -> None:
 
 def test_an_external_root_of_a_branch_that_means_nothing() -> None:
     """Roots of every schema of every branch are asked, so that one is named by its path."""
-    scene = Scene(MemoryStore(OUTSIDE))
-    branch = scene.table.branch("b")
+    world = SixWorld(MemoryStore(OUTSIDE))
+    branch = world.table.branch("b")
     branch.alter(options={"data-file.external-paths": "relative/p"})
-    assert "branch/branch-b/schema/schema-1" in refused(scene)
+    assert "branch/branch-b/schema/schema-1" in world.refused()
 
 
 def test_an_external_root_that_means_nothing_is_a_refusal_and_no_damage() -> None:
     """It is reported as every other refusal is, before anything goes."""
-    scene = Scene(MemoryStore(OUTSIDE))
-    scene.table.alter(options={"data-file.external-paths": "relative/p"})
-    for report in (scene.maintainer.plan(), scene.maintainer.expire()):
+    world = SixWorld(MemoryStore(OUTSIDE))
+    world.table.alter(options={"data-file.external-paths": "relative/p"})
+    for report in (world.maintainer().plan(), world.maintainer().expire()):
         assert report.status == "refused"
         assert report.refusal is not None
         assert report.refusal.code == "bad_option"
@@ -377,23 +353,23 @@ def test_an_external_root_that_means_nothing_is_a_refusal_and_no_damage() -> Non
 
 def test_an_external_root_that_stops_to_mean_something_before_the_execution() -> None:
     """A plan is held against the schemas once more."""
-    scene = Scene(MemoryStore(OUTSIDE))
-    planned = scene.maintainer.plan(retain_max=2).plan
+    world = SixWorld(MemoryStore(OUTSIDE))
+    planned = world.maintainer().plan(retain_max=2).plan
     assert planned is not None
-    scene.table.alter(options={"data-file.external-paths": "relative/p"})
-    before = scene.listing()
-    report = scene.maintainer.execute(planned.header.plan_id)
+    world.table.alter(options={"data-file.external-paths": "relative/p"})
+    before = world.etags()
+    report = world.maintainer().execute(planned.header.plan_id)
     assert report.status == "refused"
     assert report.refusal is not None
     assert "schema/schema-1" in report.refusal.message
-    assert scene.listing() == before
+    assert world.etags() == before
 
 
 def test_an_external_root_that_means_nothing_stops_no_plan_of_files_inside() -> None:
-    scene = Scene()
-    scene.table.alter(options={"data-file.external-paths": "relative/p"})
-    assert scene.maintainer.maintain().status == "done"
-    assert scene.snapshots() == [5, 6]
+    world = SixWorld()
+    world.table.alter(options={"data-file.external-paths": "relative/p"})
+    assert world.maintain().status == "done"
+    assert world.ids() == [5, 6]
 
 
 @pytest.mark.parametrize(
@@ -401,8 +377,8 @@ def test_an_external_root_that_means_nothing_stops_no_plan_of_files_inside() -> 
 )
 def test_an_option_about_places_that_means_nothing(option: str, value: str) -> None:
     """Where files lie is not known then, so none goes."""
-    scene = Scene()
-    scene.table.alter(options={**RULES, option: value})
-    said = refused(scene)
+    world = SixWorld()
+    world.table.alter(options={**RULES, option: value})
+    said = world.refused()
     assert option in said
-    assert scene.store.location in said
+    assert world.store.location in said

@@ -16,7 +16,7 @@ from tests.support.every import EVERY
 from tests.support.fast_forwards import Onlooker, apply
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.reader import read_all, read_root
-from tests.support.undo_moves import CASES, World
+from tests.support.undo_moves import CASES, MovedWorld
 
 BREAKS = (
     *((name, "death") for name in ("rollback_to_expired", "create_from_tag", "delete", "forward_rebuilt_shorter")),
@@ -26,9 +26,9 @@ BREAKS = (
 )
 
 
-def runs_of(name: str) -> tuple[World, str] | None:
+def runs_of(name: str) -> tuple[MovedWorld, str] | None:
     """Return a table on which the operation was run, `None` where there is nothing to do or it is refused."""
-    world = World(name)
+    world = MovedWorld(name)
     report = world.maintainer().run(world.case.operation, **world.case.arguments)
     if report.status != "done":
         assert name.startswith("forward_"), report
@@ -57,14 +57,14 @@ def test_all_is_as_it_was(name: str) -> None:
     assert (again.status, "findings" in again.to_json()) == ("nothing_to_do", False)
     assert report.run_id is not None
     world.check_refused(report.run_id, "not_undoable", "it is an undo")
-    assert world.run() != run_id
+    assert world.move() != run_id
     assert world.documents() == after
 
 
 def test_what_must_be_whole_at_the_end_is_the_newest_snapshot_and_the_tags() -> None:
     """Older snapshots may expire while an undo is under way."""
-    world = World("rollback")
-    plan = world.undo(world.run(), execute=False).plan
+    world = MovedWorld("rollback")
+    plan = world.undo(world.move(), execute=False).plan
     assert plan is not None
     assert plan.header.steering.complete_roots == ("snapshot/snapshot-8", "tag/tag-seven", "tag/tag-eight")
 
@@ -93,12 +93,12 @@ def test_every_prefix_of_the_way_back_is_a_table_that_reads(name: str) -> None:
 @pytest.mark.parametrize(("name", "mode"), BREAKS)
 def test_an_undo_may_break_at_any_call(name: str, mode: str) -> None:
     """All roots read, and the same undo, asked for again, does the rest."""
-    probe = World(name)
+    probe = MovedWorld(name)
     switch = Switch()
-    assert probe.undo(probe.run(), switch=switch).status == "done"
+    assert probe.undo(probe.move(), switch=switch).status == "done"
     for number in range(1, len(switch.calls) + 1, EVERY * EVERY):
-        world = World(name)
-        run_id = world.run()
+        world = MovedWorld(name)
+        run_id = world.move()
         with suppress(ProcessDeathError, MaintenanceError):
             world.undo(run_id, switch=Switch(number, mode))
         read_all(world.store)
@@ -111,15 +111,15 @@ def test_an_undo_may_break_at_any_call(name: str, mode: str) -> None:
 @pytest.mark.parametrize("name", ["rollback", "delete", "forward_rebuilt_shorter"])
 def test_the_next_run_finishes_an_undo(name: str) -> None:
     """Whatever it is: an expiry finds the intent first."""
-    probe = World(name)
+    probe = MovedWorld(name)
     switch = Switch()
     after: dict[str, bytes] = {}
-    run_id = probe.run()
+    run_id = probe.move()
     after = probe.documents()
     assert probe.undo(run_id, switch=switch).status == "done"
     for number in range(1, len(switch.calls) + 1, EVERY * EVERY):
-        world = World(name)
-        run_id = world.run()
+        world = MovedWorld(name)
+        run_id = world.move()
         with suppress(ProcessDeathError):
             world.undo(run_id, switch=Switch(number, "death"))
         world.now_ms += LEASE_MS + DELETE_MARGIN_MS
@@ -132,8 +132,8 @@ def test_the_next_run_finishes_an_undo(name: str) -> None:
 @pytest.mark.parametrize("name", ["rollback", "rollback_to_expired", "forward_diverged", "forward_far_behind"])
 def test_a_commit_since_then_stays(name: str) -> None:
     """It stands on what the run left, so nothing is undone under it."""
-    world = World(name)
-    run_id = world.run()
+    world = MovedWorld(name)
+    run_id = world.move()
     newest = max(int(path.rpartition("-")[2]) for path in world.documents() if path.startswith("snapshot/snapshot-"))
     body = world.store.read(f"snapshot/snapshot-{newest}").data
     world.store.put(f"snapshot/snapshot-{newest + 1}", body.replace(b'"id": %d' % newest, b'"id": %d' % (newest + 1)))
@@ -143,8 +143,8 @@ def test_a_commit_since_then_stays(name: str) -> None:
 
 def test_a_later_rollback_is_undone_first() -> None:
     """What the first one left is gone then; when the second one is undone, the first one can be."""
-    world = World("rollback")
-    first = world.run()
+    world = MovedWorld("rollback")
+    first = world.move()
     report = world.maintainer().run("rollback", snapshot=3)
     assert report.run_id is not None
     world.check_refused(first, "rolled_back", "no longer exists. Undo the run that deleted it first")
@@ -155,8 +155,8 @@ def test_a_later_rollback_is_undone_first() -> None:
 
 def test_old_snapshots_may_have_expired_since() -> None:
     """What the rollback left at the front is nothing that the way back needs."""
-    world = World("rollback")
-    run_id = world.run()
+    world = MovedWorld("rollback")
+    run_id = world.move()
     assert world.maintainer().expire(retain_max=2, retain_min=1).status == "done"
     assert world.undo(run_id).status == "done"
     read_all(world.store)
@@ -170,33 +170,33 @@ def test_a_file_that_is_gone_is_named() -> None:
         lambda world: world.table.path("A7"),
         lambda world: f"manifest/{world.table.document(world.table.root(7))['deltaManifestList']}",
     ):
-        world = World("rollback")
+        world = MovedWorld("rollback")
         path = path_of(world)
-        run_id = world.run()
+        run_id = world.move()
         world.store.delete([DeleteRequest(path)])
         world.check_refused(run_id, "would_stay_absent", path)
 
 
 def test_a_schema_that_is_gone_is_named() -> None:
     """A snapshot without its schema is one that nobody reads."""
-    world = World("forward_altered_once")
-    run_id = world.run()
+    world = MovedWorld("forward_altered_once")
+    run_id = world.move()
     world.store.delete([DeleteRequest("schema/schema-0")])
     world.check_refused(run_id, "would_stay_absent", "schema/schema-0")
 
 
 def test_a_tag_that_has_the_name_stays() -> None:
     """Somebody has made it since."""
-    world = World("rollback")
-    run_id = world.run()
+    world = MovedWorld("rollback")
+    run_id = world.move()
     world.store.put("tag/tag-eight", world.store.read("tag/tag-four").data)
     world.check_refused(run_id, "tag_exists", "tag/tag-eight is another tag now; expected none there")
 
 
 def test_a_tag_that_is_back_is_no_matter() -> None:
     """Somebody has put back the very same one."""
-    world = World("rollback")
-    run_id = world.run()
+    world = MovedWorld("rollback")
+    run_id = world.move()
     world.store.put("tag/tag-eight", world.before["tag/tag-eight"])
     assert world.undo(run_id).status == "done"
     assert world.documents() == world.before
@@ -205,24 +205,24 @@ def test_a_tag_that_is_back_is_no_matter() -> None:
 def test_a_new_branch_that_was_written_to_stays() -> None:
     """A commit, a tag or a consumer would go with it."""
     for path in ("snapshot/snapshot-5", "tag/tag-x", "consumer/consumer-c", "snapshot/LATEST"):
-        world = World("create_from_tag")
-        run_id = world.run()
+        world = MovedWorld("create_from_tag")
+        run_id = world.move()
         world.store.put(f"branch/branch-n/{path}", world.store.read("snapshot/snapshot-5").data)
         world.check_refused(run_id, "committed_since", f"branch/branch-n/{path}")
 
 
 def test_a_new_branch_that_others_read_stays() -> None:
     """Main falls back to it."""
-    world = World("create_empty")
-    run_id = world.run()
+    world = MovedWorld("create_empty")
+    run_id = world.move()
     world.table.alter(options={"scan.fallback-branch": "n"})
     world.check_refused(run_id, "branch_in_use", "scan.fallback-branch")
 
 
 def test_a_branch_of_the_name_of_a_deleted_one_stays() -> None:
     """Nothing of the deleted one returns into it."""
-    world = World("delete")
-    run_id = world.run()
+    world = MovedWorld("delete")
+    run_id = world.move()
     world.store.put("branch/branch-b/schema/schema-0", world.store.read("schema/schema-1").data)
     world.check_refused(run_id, "id_reused", "branch/branch-b/schema/schema-0")
     world.store.delete([DeleteRequest("branch/branch-b/schema/schema-0")])
@@ -232,11 +232,11 @@ def test_a_branch_of_the_name_of_a_deleted_one_stays() -> None:
 
 def test_a_run_that_died_is_finished_before_it_is_undone() -> None:
     """Until then nobody knows what there is to undo."""
-    probe = World("rollback")
+    probe = MovedWorld("rollback")
     switch = Switch()
     probe.maintainer(switch).run("rollback", snapshot=5)
     last = max(n for n, call in enumerate(switch.calls, 1) if call.startswith("table delete"))
-    world = World("rollback")
+    world = MovedWorld("rollback")
     with suppress(ProcessDeathError):
         world.maintainer(Switch(last, "death")).run("rollback", snapshot=5)
     world.now_ms += LEASE_MS + DELETE_MARGIN_MS
@@ -252,8 +252,8 @@ def test_a_run_that_died_is_finished_before_it_is_undone() -> None:
 
 def test_who_carries_the_way_back_out_does_not_matter() -> None:
     """Its stored plan is executed, and the run is known to be undone: its own plan is not carried out again."""
-    world = World("rollback")
-    run_id = world.run()
+    world = MovedWorld("rollback")
+    run_id = world.move()
     planned = world.undo(run_id, execute=False)
     assert planned.plan is not None
     done = world.maintainer().execute(planned.plan.header.plan_id)
@@ -268,12 +268,12 @@ def test_who_carries_the_way_back_out_does_not_matter() -> None:
 
 def test_an_undo_that_another_operation_finishes_is_known() -> None:
     """The process that began it died before its last request; the next pass goes on with it."""
-    probe = World("rollback")
+    probe = MovedWorld("rollback")
     switch = Switch()
-    probe.undo(probe.run(), switch=switch)
+    probe.undo(probe.move(), switch=switch)
     last = max(n for n, call in enumerate(switch.calls, 1) if call.startswith("table put"))
-    world = World("rollback")
-    run_id = world.run()
+    world = MovedWorld("rollback")
+    run_id = world.move()
     with suppress(ProcessDeathError):
         world.undo(run_id, switch=Switch(last, "death"))
     area = ControlArea(world.control, world.store.location)
@@ -286,7 +286,7 @@ def test_an_undo_that_another_operation_finishes_is_known() -> None:
 
 def test_a_rollback_that_ended_stale_is_not_undone() -> None:
     """What it had begun was taken back."""
-    world = World("rollback")
+    world = MovedWorld("rollback")
     dry = world.maintainer().run("rollback", execute=False, snapshot=5)
     assert dry.plan is not None
     world.store.put("snapshot/snapshot-9", world.store.read("snapshot/snapshot-8").data.replace(b'"id": 8', b'"id": 9'))
@@ -308,16 +308,16 @@ def test_a_rollback_that_ended_stale_is_not_undone() -> None:
 )
 def test_a_commit_at_any_request_is_kept(name: str, branch: str) -> None:
     """Wherever a writer gets in between, its snapshot stays on a history without a hole that reads."""
-    probe = World(name)
+    probe = MovedWorld(name)
     switch = Switch()
-    assert probe.undo(probe.run(), switch=switch).status == "done"
+    assert probe.undo(probe.move(), switch=switch).status == "done"
     folder = f"branch/branch-{branch}/" if branch else ""
     for number in range(1, len(switch.calls) + 1, EVERY * EVERY):
-        world = World(name)
-        run_id = world.run()
+        world = MovedWorld(name)
+        run_id = world.move()
         committed: list[int | None] = []
 
-        def commit(world: World = world, committed: list[int | None] = committed) -> None:
+        def commit(world: MovedWorld = world, committed: list[int | None] = committed) -> None:
             committed.append(world.commit(folder))
 
         report = world.undo(run_id, switch=Acting(number, commit))
@@ -332,8 +332,8 @@ def test_a_commit_at_any_request_is_kept(name: str, branch: str) -> None:
 
 def test_an_orphan_plan_of_before_takes_nothing_that_is_back() -> None:
     """It was made when nothing named those files."""
-    world = World("rollback")
-    run_id = world.run()
+    world = MovedWorld("rollback")
+    run_id = world.move()
     world.now_ms += 3 * 86_400_000
     dry = world.maintainer().run("remove_orphan_files", execute=False)
     assert dry.plan is not None
@@ -347,8 +347,8 @@ def test_an_orphan_plan_of_before_takes_nothing_that_is_back() -> None:
 
 def test_what_an_orphan_scan_took_is_missed() -> None:
     """Then nothing comes back at all."""
-    world = World("rollback")
-    run_id = world.run()
+    world = MovedWorld("rollback")
+    run_id = world.move()
     world.now_ms += 3 * 86_400_000
     dry = world.maintainer().run("remove_orphan_files", execute=False)
     assert dry.plan is not None
@@ -359,23 +359,23 @@ def test_what_an_orphan_scan_took_is_missed() -> None:
 
 def test_a_damaged_document_does_not_come_back() -> None:
     """It went with the rollback, which may have been run for just that."""
-    world = World("rollback")
+    world = MovedWorld("rollback")
     world.store.put("snapshot/snapshot-7", b"{")
-    run_id = world.run()
+    run_id = world.move()
     world.check_refused(run_id, "would_stay_absent", "snapshot/snapshot-7")
 
 
 @pytest.mark.parametrize("name", ["forward_ahead", "forward_diverged"])
 def test_a_run_that_died_among_the_snapshots_that_it_writes_goes_on(name: str) -> None:
     """Its newest snapshot is not there yet, which does not mean that somebody has taken it away."""
-    probe = World(name)
-    probe.run()
+    probe = MovedWorld(name)
+    probe.move()
     after = probe.documents()
     switch = Switch()
-    World(name).maintainer(switch).run("fast_forward", branch="b")
+    MovedWorld(name).maintainer(switch).run("fast_forward", branch="b")
     puts = [number for number, call in enumerate(switch.calls, 1) if call.startswith("table put snapshot/snapshot-")]
     for number in puts:
-        world = World(name)
+        world = MovedWorld(name)
         with suppress(ProcessDeathError):
             world.maintainer(Switch(number, "death")).run("fast_forward", branch="b")
         world.now_ms += LEASE_MS + DELETE_MARGIN_MS
@@ -386,14 +386,14 @@ def test_a_run_that_died_among_the_snapshots_that_it_writes_goes_on(name: str) -
 @pytest.mark.parametrize("name", ["rollback", "rollback_to_expired"])
 def test_an_expiry_of_the_engine_at_any_request_leaves_a_snapshot_that_reads(name: str) -> None:
     """It asks for no lease, and takes all but the newest snapshot that it sees; nothing is taken back below that."""
-    probe = World(name)
+    probe = MovedWorld(name)
     switch = Switch()
-    assert probe.undo(probe.run(), switch=switch).status == "done"
+    assert probe.undo(probe.move(), switch=switch).status == "done"
     for number in range(1, len(switch.calls) + 1, EVERY * EVERY):
-        world = World(name)
-        run_id = world.run()
+        world = MovedWorld(name)
+        run_id = world.move()
 
-        def expire(world: World = world) -> None:
+        def expire(world: MovedWorld = world) -> None:
             ids = [ref.id for ref in discover(world.store).branches["main"].snapshots]
             live = world.table.live("main", ids[-1])
             tagged = [ref.name for ref in discover(world.store).branches["main"].tags]
@@ -411,9 +411,9 @@ def test_an_expiry_of_the_engine_at_any_request_leaves_a_snapshot_that_reads(nam
 def test_a_dry_run_says_what_is_finished_first() -> None:
     """A rollback died; whoever executes the next one finishes it, and less is left to do then than was planned."""
     switch = Switch()
-    probe = World("rollback")
+    probe = MovedWorld("rollback")
     probe.maintainer(switch).run("rollback", snapshot=5)
-    world = World("rollback")
+    world = MovedWorld("rollback")
     with suppress(ProcessDeathError):
         died = Switch(switch.calls.index("table delete 1") + 1, "death_after")
         world.maintainer(died).run("rollback", snapshot=5)
@@ -428,12 +428,12 @@ def test_a_dry_run_says_what_is_finished_first() -> None:
 
 def test_what_no_listing_shows_may_be_gone_when_an_undo_goes_on() -> None:
     """A run dies when it has put a tag's success file back; somebody removes that, and somebody commits on top."""
-    probe, world = World("rollback"), World("rollback")
+    probe, world = MovedWorld("rollback"), MovedWorld("rollback")
     switch = Switch()
-    probe.undo(probe.run(), switch=switch)
+    probe.undo(probe.move(), switch=switch)
     end = probe.documents()
     path = next(path for path in end if path.startswith("tag/tag-success-file/"))
-    run_id = world.run()
+    run_id = world.move()
     with suppress(ProcessDeathError):
         world.undo(run_id, switch=Switch(switch.calls.index(f"table put {path}") + 1, "death_after"))
     world.store.delete([DeleteRequest(path)])
