@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from lakesweep.cli import opening
+from lakesweep.storage.local.folders import Trail
 from lakesweep.storage.local.store import LocalStore
-from lakesweep.storage.local.trail import Trail
 from lakesweep.storage.location import Location
 from lakesweep.storage.store import Store
 from tests.conftest import REPOSITORY

@@ -41,23 +41,46 @@ def folder_of_run(run_id: str) -> str:
 
 def slice_answers(area: ControlArea, plan_id: str, names: Iterable[str]) -> dict[str, str]:
     """Return path -> result from the result parts among `names`. Damaged and missing parts are skipped."""
-    rows = _slice_rows(area, plan_id, (name for name in names if not name.endswith(_INTENT)))
-    return {str(row.get("key")): str(row.get("result")) for row in rows}
+    rows = _readable_rows(area, (name for name in names if not name.endswith(_INTENT)))
+    return {str(row.get("key")): str(row.get("result")) for _, row in rows if row.get("plan_id") == plan_id}
 
 
 def slice_intents(area: ControlArea, plan_id: str, names: Iterable[str]) -> frozenset[str]:
     """Return the paths in the intents among `names`. Damaged and missing parts are skipped."""
-    rows = _slice_rows(area, plan_id, (name for name in names if name.endswith(_INTENT)))
-    return frozenset(str(row.get("key")) for row in rows)
+    rows = _readable_rows(area, (name for name in names if name.endswith(_INTENT)))
+    return frozenset(str(row.get("key")) for _, row in rows if row.get("plan_id") == plan_id)
 
 
-def _slice_rows(area: ControlArea, plan_id: str, names: Iterable[str]) -> Iterator[dict[str, object]]:
+def makers_of(area: ControlArea, markers: Mapping[str, str], not_of: str) -> dict[str, str]:
+    """Return path -> run that made the marker there, for markers that runs of other plans made.
+
+    Costs a listing, and a read for each part of the ledger. Damaged parts are skipped.
+
+    Args:
+        area: Where the ledger is.
+        markers: Path -> version id of its marker.
+        not_of: Rows of this plan are ignored.
+
+    Raises:
+        StorageError: A request failed.
+    """
+    found: dict[str, str] = {}
+    for name, row in _readable_rows(area, area.names("ledger/")):
+        path = str(row.get("key"))
+        is_maker = row.get("result") == "deleted" and row.get("version_id") == markers.get(path)
+        if path in markers and is_maker and row.get("plan_id") != not_of:
+            found[path] = name.split("/")[2]
+    return found
+
+
+def _readable_rows(area: ControlArea, names: Iterable[str]) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield the name of each part with each of its rows. Damaged and missing parts are skipped."""
     for name in names:
         try:
             rows = list(unpack(area.read(name).data, area.path(name)))
         except (FormatError, ObjectNotFoundError):
             continue
-        yield from (row for row in rows if row.get("plan_id") == plan_id)
+        yield from ((name, row) for row in rows)
 
 
 def slice_parts(area: ControlArea, runs: Iterable[str]) -> dict[int, tuple[str, ...]]:

@@ -9,7 +9,8 @@ from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format.avro import container as avro
 from lakesweep.format.avro import projection
 from lakesweep.format.avro.projection import Row, Want
-from lakesweep.format.orc import file as orc
+from lakesweep.format.orc import process as orc
+from lakesweep.format.orc.frame import MAGIC as ORC_MAGIC
 from lakesweep.format.values.json_document import describe
 
 PARQUET_MAGIC = b"PAR1"
@@ -35,7 +36,7 @@ def read_rows(body: bytes, path: str, wants: tuple[Want, ...], expected_size: in
         raise FormatError(f"{path}: expected {expected_size} bytes, as recorded in the metadata, found {len(body)}")
     if body.startswith(avro.MAGIC):
         return projection.read_rows(avro.read_container(body, path), wants)
-    if body.startswith(orc.MAGIC):
+    if body.startswith(ORC_MAGIC):
         return orc.read_rows(body, path, wants)
     if body.startswith(PARQUET_MAGIC):
         raise UnsupportedFormatError(

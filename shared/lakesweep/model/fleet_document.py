@@ -13,9 +13,7 @@ from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageE
 from lakesweep.format.values.json_document import describe, parse_object, shorten
 from lakesweep.format.values.options import parse_duration_ms, parse_int
 from lakesweep.format.values.zone import parse_zone
-from lakesweep.model.fleet_policy import FleetPolicy, FleetRule, Mode
-from lakesweep.model.policy import INT_MAX, SnapshotRetention
-from lakesweep.model.tag_rules import KeepRules
+from lakesweep.model.policy import INT_MAX, FleetPolicy, FleetRule, KeepRules, Mode, SnapshotRetention
 
 T = TypeVar("T")
 

@@ -13,8 +13,7 @@ from itertools import pairwise
 from typing import Annotated, ClassVar
 
 from lakesweep.format.codec import Check, LargeCount, Number
-from lakesweep.model.branch_paths import split_branch
-from lakesweep.model.roots import MAIN
+from lakesweep.model.roots import MAIN, split_branch
 from lakesweep.model.steering import Steering
 
 PLAN_FORMAT_VERSION = 1

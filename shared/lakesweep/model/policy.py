@@ -1,11 +1,23 @@
-"""Retention rules as numbers: how many snapshots are kept, and for how long."""
+"""Rules as values: the retention of snapshots and changelogs, the rules about tags, and the fleet policy.
 
+The fleet policy says what unattended maintenance may do to which table, in one document for many tables. A *rule* of it
+names a folder and applies to every table at or below it. If several rules match, only the one with the longest folder
+applies. A rule allows deletion (`mode`) or stops it (`pause`). It may demand to keep more than the table's own options
+say, never less. It sets the retention only for tables whose schema states none. `model/fleet_document.py` reads it.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from typing import Literal
 
 from lakesweep.errors import RefusedError
 
 INT_MAX = 2_147_483_647
 """Paimon writes this number for "no maximum"."""
+AutoTagMode = Literal["process-time", "watermark", "batch"]
+Formatter = Literal["with_dashes", "without_dashes", "without_dashes_and_spaces"]
+Mode = Literal["observe", "delete"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +94,110 @@ class ChangelogRetention(_Retention):
     time_retained_ms: int | None = None
     """A changelog is old if it was committed longer ago than this; `None`: no changelog expires by age alone."""
     limit: int = INT_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class AutoTagRules:
+    """When a table's tags are made. Source: Paimon `CoreOptions` (`tag.*`), `TagAutoCreation`, `TagBatchCreation`."""
+
+    mode: AutoTagMode
+    zone: tzinfo
+    """The zone of a snapshot's commit time (or its watermark, for `watermark`)."""
+    period: timedelta = timedelta(days=1)
+    is_custom_period: bool = False
+    """`tag.creation-period-duration` states it, so names contain minutes."""
+    formatter: Formatter = "with_dashes"
+    delay: timedelta = timedelta(0)
+    completion: bool = False
+    """A missed period gets its tag from a later snapshot."""
+    max_count: int | None = None
+    time_retained_ms: int | None = None
+    batch_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeepRules:
+    """Calendar rules that decide which tags are kept. They do not affect tags whose names do not match the pattern."""
+
+    pattern: str
+    """Pattern of names, with `*` and `?` as in a shell."""
+    last: int | None = None
+    within_ms: int | None = None
+    daily: int | None = None
+    weekly: int | None = None
+    monthly: int | None = None
+    yearly: int | None = None
+    tags: tuple[str, ...] = ()
+    """Patterns of names that are always kept."""
+
+    def to_json(self) -> Mapping[str, object]:
+        """Return the rules as plans and policies print them."""
+        given = {
+            "pattern": self.pattern,
+            "keep_last": self.last,
+            "keep_within_ms": self.within_ms,
+            "keep_daily": self.daily,
+            "keep_weekly": self.weekly,
+            "keep_monthly": self.monthly,
+            "keep_yearly": self.yearly,
+            "keep_tags": list(self.tags) or None,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class TagFacts:
+    """The facts about one tag of a branch."""
+
+    name: str
+    snapshot_id: int
+    commit_ms: int
+    """When its snapshot was committed, epoch milliseconds."""
+    modified_ms: int
+    """When the tag's document was written, by the store's clock."""
+    create_time: datetime | None = None
+    """By its creator's clock, without a zone; `None`: the document does not state it."""
+    time_retained_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRule:
+    """The rules for the tables of one folder."""
+
+    tables: str
+    """The folder in its normal spelling, without a trailing slash."""
+    mode: Mode = "observe"
+    """`observe`: plan and report, delete nothing."""
+    paused: bool = False
+    floor: SnapshotRetention | None = None
+    """A snapshot is only deleted if these rules allow it, too."""
+    protect_commit_users: tuple[str, ...] = ()
+    """The last snapshot of each of these users is kept."""
+    retention: SnapshotRetention | None = None
+    """The rules for tables whose schema states none."""
+    time_zone: str | None = None
+    """The zone of tag names, tag times and days, if neither the table nor the call states one."""
+    tags: tuple[KeepRules, ...] = ()
+    """Calendar rules of tags. A tag that matches a rule, and that no rule keeps, is deleted."""
+    external_roots: tuple[str, ...] | None = None
+    """Below these locations, files outside the tables may be deleted; `None`: the rule does not say."""
+
+    def holds_for(self, table: str) -> bool:
+        """Tell whether a table, spelled as `tables`, is this folder or lies below it."""
+        return table == self.tables or table.startswith(self.tables.rstrip("/") + "/")
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPolicy:
+    """A valid policy document."""
+
+    location: str
+    rules: tuple[FleetRule, ...]
+    etag: str | None = None
+    """ETag of the document, if the store has one."""
+
+    def rule_for(self, table: str) -> FleetRule | None:
+        """Return the rule with the longest folder that applies to `table`, `None` if no rule does."""
+        return max(
+            (rule for rule in self.rules if rule.holds_for(table)), key=lambda rule: len(rule.tables), default=None
+        )

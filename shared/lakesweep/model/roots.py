@@ -20,6 +20,13 @@ MAIN = "main"
 """The branch whose documents lie directly below the table's root."""
 _OF_BRANCH = re.compile(r"(?P<table>.+)/branch/branch-(?P<name>[^/]+)", re.DOTALL)
 """The folder of a branch."""
+_NUMBERED = re.compile(
+    r"branch/branch-(.+)/((?:snapshot/(?:snapshot-[0-9]+|EARLIEST|LATEST)"
+    r"|changelog/(?:changelog-[0-9]+|EARLIEST|LATEST)|schema/schema-[0-9]+))",
+    re.DOTALL,
+)
+_NAMED = re.compile(r"branch/branch-(.+?)/((?:tag|consumer)/(?:tag|consumer)-.+)", re.DOTALL)
+"""A branch `a/snapshot` has its snapshots below `branch/branch-a/snapshot/snapshot/`."""
 
 RootKind = Literal["snapshot", "tag", "changelog"]
 
@@ -50,6 +57,15 @@ class TableRef:
 def branch_dir(branch: str) -> str:
     """Return the folder of a branch's own documents, relative to the table root, `""` for main."""
     return "" if branch == MAIN else f"branch/branch-{branch}/"
+
+
+def split_branch(path: str) -> tuple[str, str] | None:
+    """Return the branch of a document, and the document's path below the branch's folder.
+
+    `None`: it belongs to main, or is no snapshot, changelog, schema, tag, consumer or hint.
+    """
+    match = _NUMBERED.fullmatch(path) or _NAMED.fullmatch(path)
+    return None if match is None else (match[1], match[2])
 
 
 def check_whole(location: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from lakesweep.errors import HeldBackError, ObjectNotFoundError, StorageError, UsageError
 from lakesweep.format.values.json_document import MAX_BYTES
 from lakesweep.model.fleet_document import parse_fleet_policy
-from lakesweep.model.fleet_policy import FleetPolicy, FleetRule
+from lakesweep.model.policy import FleetPolicy, FleetRule
 from lakesweep.runs.parameters.retention_options import ExpireArguments
 from lakesweep.runs.session import Table
 from lakesweep.storage.location import parse_location

@@ -1,4 +1,4 @@
-"""Open the store at a location."""
+"""Open the store at a location, and ask it about the versions that S3 keeps beside its current objects."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.location import Location, parse_location
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
+from lakesweep.storage.versions import Noncurrent
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +59,27 @@ def _client(settings: StoreSettings) -> Any:
     from lakesweep.storage.aws_client import make_client
 
     return make_client(settings.endpoint_url, settings.region, settings.max_parallel)
+
+
+def noncurrent_versions(store: Store) -> Noncurrent | None:
+    """Count replaced and deleted versions, which still cost money. `None`: the store keeps no versions.
+
+    A request counts a thousand of them.
+
+    Raises:
+        StorageError: A request failed, or the caller lacks the permission.
+    """
+    if not store.location.startswith("s3://"):
+        return None
+    from lakesweep.storage.s3.store import S3Store
+
+    return store.noncurrent() if isinstance(store, S3Store) else None
+
+
+def noncurrent_days(store: Store) -> int | None:
+    """Return after how many days a store removes deleted objects for good; `None` if this is unknown."""
+    if not store.location.startswith("s3://"):
+        return None
+    from lakesweep.storage.s3.store import S3Store
+
+    return store.noncurrent_days() if isinstance(store, S3Store) else None

@@ -11,8 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from lakesweep.errors import RefusedError
 from lakesweep.format.names import changelog_id_of, schema_id_of, snapshot_id_of
-from lakesweep.model.branch_paths import split_branch
-from lakesweep.model.roots import MAIN, BranchListing, DocumentRef, RootKind, RootRef, TableListing
+from lakesweep.model.roots import MAIN, BranchListing, DocumentRef, RootKind, RootRef, TableListing, split_branch
 from lakesweep.storage.store import Store, StoredObject
 
 ROOT_FOLDERS = ("snapshot", "changelog", "tag", "consumer", "branch")

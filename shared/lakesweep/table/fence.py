@@ -26,8 +26,8 @@ from lakesweep.format.values.uri import normalise_uri
 from lakesweep.model.paths.file_class import FileClasses
 from lakesweep.model.paths.layout import Layout
 from lakesweep.model.paths.stays import Stay
+from lakesweep.storage.local.folders import Trail
 from lakesweep.storage.local.store import LocalStore
-from lakesweep.storage.local.trail import Trail
 from lakesweep.storage.location import Location, parse_location
 from lakesweep.storage.store import Store
 from lakesweep.storage.wrappers.wrapping import innermost

@@ -11,8 +11,8 @@ import pytest
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format.manifest import read_index_manifest, read_manifest, read_manifest_list
-from lakesweep.format.orc import file as orc
 from lakesweep.format.orc import frame as orc_frame
+from lakesweep.format.orc import process as orc
 
 from .samples import NEW_MANIFEST, avro_file, index_record, index_schema, list_record, manifest_record
 

@@ -20,8 +20,7 @@ import pytest
 from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format.avro.projection import Want
 from lakesweep.format.orc import process as orc_process
-from lakesweep.format.orc.file import read_rows
-from lakesweep.format.orc.process import OrcProcess
+from lakesweep.format.orc.process import OrcProcess, read_rows
 
 pytest.importorskip("pyarrow")
 
@@ -184,7 +183,7 @@ _SCRIPT = """
 import json, os, resource, signal, sys
 sys.path[:] = json.loads({path!r})
 from lakesweep.errors import FormatError
-from lakesweep.format.orc import file as orc
+from lakesweep.format.orc import process as orc
 from lakesweep.format.avro.projection import Want
 WANTS = (Want("_VERSION", "int"), Want("_FILE", "record", fields=(Want("_FILE_NAME", "string"),)))
 BODY = {body!r}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.errors import UnsupportedFormatError
-from lakesweep.format.values import java_text
+from lakesweep.format.values import partition_path as java_text
 from lakesweep.format.values.binary_row import Timestamp
 from lakesweep.format.values.data_type import parse_data_type
 from lakesweep.format.values.partition_path import escape, partition_path

@@ -8,9 +8,7 @@ import pytest
 
 from lakesweep.errors import UsageError
 from lakesweep.model.fleet_document import parse_fleet_policy
-from lakesweep.model.fleet_policy import FleetPolicy, FleetRule
-from lakesweep.model.policy import INT_MAX, SnapshotRetention
-from lakesweep.model.tag_rules import KeepRules
+from lakesweep.model.policy import INT_MAX, FleetPolicy, FleetRule, KeepRules, SnapshotRetention
 from tests.conftest import REPOSITORY
 
 DAY_MS = 86_400_000

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from lakesweep.model.policy import KeepRules
 from lakesweep.model.report import RunReport
-from lakesweep.model.tag_rules import KeepRules
 from lakesweep.operations.tags.expire import ExpireTagsArguments, plan_expire_tags
 from lakesweep.runs.run import plan_and_execute
 from lakesweep.storage.store import DeleteRequest

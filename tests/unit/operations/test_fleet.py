@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakesweep.errors import AccessDeniedError, StorageError, UsageError
-from lakesweep.model.fleet_policy import FleetRule
-from lakesweep.model.policy import INT_MAX, SnapshotRetention
+from lakesweep.model.policy import INT_MAX, FleetRule, SnapshotRetention
 from lakesweep.model.roots import TableRef
 from lakesweep.operations.retention.rules.snapshot_cap import cap_by_floor
 from lakesweep.operations.retention.rules.snapshot_range import select_range

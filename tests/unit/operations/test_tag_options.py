@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.format.values.zone import parse_zone
-from lakesweep.model.fleet_policy import FleetRule
+from lakesweep.model.policy import AutoTagRules, FleetRule
 from lakesweep.model.roots import TableRef
-from lakesweep.model.tag_rules import AutoTagRules
 from lakesweep.operations.tags.options import (
     MAX_TIME_RETAINED_MS,
     auto_tag_rules,

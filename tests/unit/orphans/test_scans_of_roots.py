@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakesweep.errors import AccessDeniedError, StorageError
-from lakesweep.format.orc import file as orc
+from lakesweep.format.orc import process as orc
 from lakesweep.storage.store import Body
 from lakesweep.storage.wrappers.wrapping import WrappingStore
 from tests.support.orphan_scene import DAY_MS, OrphanScene, unique

@@ -13,7 +13,7 @@ from lakesweep.aws.places import FolderVisits, TableFolder, looks_like_table, pl
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.scans.schedule import Scheduled, next_step, read_scheduled, write_scheduled
 from lakesweep.errors import MaintenanceError, OutOfTimeError, PreconditionFailedError
-from lakesweep.model.fleet_policy import FleetPolicy
+from lakesweep.model.policy import FleetPolicy
 from lakesweep.model.roots import MAIN
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.fleet import may_delete, read_policy, ruling_in

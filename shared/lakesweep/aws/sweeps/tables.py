@@ -13,7 +13,7 @@ from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.control.state import BranchState, read_states
 from lakesweep.errors import FormatError, MaintenanceError, OutOfTimeError
 from lakesweep.format.names import branch_name_of
-from lakesweep.model.fleet_policy import FleetPolicy
+from lakesweep.model.policy import FleetPolicy
 from lakesweep.model.roots import MAIN
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.fleet import may_delete, read_policy, ruling_in

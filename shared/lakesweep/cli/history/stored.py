@@ -21,7 +21,7 @@ from lakesweep.runs.execution import LOCAL, PlanExecutor
 from lakesweep.runs.parameters.times import parse_span_ms
 from lakesweep.runs.run import execute_stored
 from lakesweep.runs.session import Table
-from lakesweep.storage.noncurrent import noncurrent_days
+from lakesweep.storage.open import noncurrent_days
 
 Document = dict[str, Any]
 

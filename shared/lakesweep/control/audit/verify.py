@@ -11,13 +11,16 @@ from typing import Literal
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.parts import LedgerPart, breaks, read_part, unnamed_writers
-from lakesweep.control.audit.reports import other_report
 from lakesweep.control.chain import MAIN_WRITER
 from lakesweep.control.ledger_rows import folder_of_run, parts_of_run
 from lakesweep.control.plans import PLAN_TOO_LARGE, load_header, load_part, load_plan, plan_ids
 from lakesweep.control.reports import load_report, run_ids
 from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, RefusedError, StorageError
 
+_THROUGH = ("done", "partial")
+"""How a run's plan ended when the run has recorded all its deletions. A run with any other end may have failed to."""
+_UNDO = "undo"
+"""The report of an undo says nothing about its ledger."""
 Verdict = Literal["whole", "open", "no_chain", "broken"]
 
 
@@ -123,7 +126,7 @@ def audit_run(
     problems += [f"{area.path(part.name)}: the report of run {run_id} names no part" for part in extra]
     problems += unnamed_writers(run_id, by_writer, ends)
     if frame is not None:
-        problems += other_report(run_id, frame, by_writer)
+        problems += _other_report(run_id, frame, by_writer)
     if not parts and not problems and (stated is None or not stated.get("parts")):
         return None
     is_ended = stated is not None and by_writer.keys() <= {*ends, MAIN_WRITER}
@@ -180,3 +183,40 @@ def _damaged_plans(area: ControlArea, ids: list[str], hashes: dict[str, str]) ->
             raise
         except MaintenanceError as error:
             yield PlanAudit(plan_id, str(error))
+
+
+def _other_report(run_id: str, frame: Mapping[str, object], by_writer: Mapping[str, list[LedgerPart]]) -> Iterator[str]:
+    """Yield the points in which the report of a run and its ledger differ.
+
+    Args:
+        run_id: Which run.
+        frame: The stored report, checked when it was loaded.
+        by_writer: The parts that have a head.
+    """
+    stated, report = frame.get("ledger"), frame.get("report")
+    report = report if isinstance(report, dict) else {}
+    outcome = report.get("outcome")
+    deleted = outcome.get("deleted", 0) if isinstance(outcome, dict) else 0
+    main = by_writer.get(MAIN_WRITER, ())
+    if not isinstance(stated, dict):
+        if "by" in frame and deleted and report.get("operation") != _UNDO:
+            yield f"run {run_id}: its report says that it deleted {deleted} objects; expected it to name their ledger"
+        elif main and report.get("operation") != _UNDO:
+            yield f"run {run_id}: expected a report that names the parts of its ledger, found one that does not"
+        return
+    if main and stated.get("parts") != len(main):
+        yield f"run {run_id}: its report names {stated.get('parts')} parts; found {len(main)}"
+    head = (main[0].head if main else None) or {}
+    stated_of_run = {
+        "by": frame.get("by"),
+        "plan_id": report.get("plan_id"),
+        "plan_hash": frame.get("plan_hash"),
+        "policy_etag": frame.get("policy_etag"),
+    }
+    for key, value in stated_of_run.items():
+        if main and head.get(key) != value:
+            yield f"run {run_id}: its report and its ledger say different things of {key}; expected the same"
+    if frame.get("ended") in _THROUGH and by_writer.keys() <= {MAIN_WRITER}:
+        rows = sum(part.deleted for part in main)
+        if rows != deleted:
+            yield f"run {run_id}: its report says that it deleted {deleted} objects; its ledger has {rows}"

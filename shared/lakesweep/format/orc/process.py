@@ -1,8 +1,13 @@
-"""The process that decodes ORC, from the side of its caller.
+"""ORC metadata files: tables with `manifest.format=orc` use them instead of Avro.
 
-It starts with the first file and continues for the next ones, whichever thread reads them. After a failure the process
-is ended, since damaged bytes may have changed its memory. For the same reason a failure counts only if a new process
-reports it. A process that has decoded before may have been ended from outside, or lack memory because of earlier files.
+Reading them needs pyarrow, which workers do not have. There, Lakesweep refuses an ORC file with a message that says
+what to install. It never treats the file as damaged or empty. pyarrow runs in its own process (`decoder.py`), because
+damaged bytes can end the process.
+
+The process starts with the first file and continues for the next ones, whichever thread reads them. After a failure
+the process is ended, since damaged bytes may have changed its memory. For the same reason a failure counts only if a
+new process reports it. A process that has decoded before may have been ended from outside, or lack memory because of
+earlier files.
 """
 
 import atexit
@@ -11,12 +16,13 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import astuple
 from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from lakesweep.errors import FormatError, MaintenanceError, UnsupportedFormatError
-from lakesweep.format.avro.decoder_source import Want
+from lakesweep.format.avro.projection import Row, Want
 from lakesweep.format.orc.decoder import MAX_SECONDS
 from lakesweep.format.values.json_document import shorten
 
@@ -147,3 +153,25 @@ def _why_ended(path: str, code: int | None) -> MaintenanceError:
     if code in _ENDED_FROM_OUTSIDE:
         return UnsupportedFormatError(f"{path}: expected to decode ORC, but signal {-code} ended the process")
     return FormatError(f"{path}: expected a whole ORC file, found one that ends its reader with exit code {code}")
+
+
+_process = OrcProcess()
+
+
+def read_rows(body: bytes, path: str, wants: tuple[Want, ...]) -> Iterator[Row]:
+    """Decode the wanted fields of every row.
+
+    The whole file is decoded before this returns.
+
+    Raises:
+        FormatError: The file is damaged, or a wanted field is missing or has another type.
+        UnsupportedFormatError: pyarrow is not installed, or lacks a time zone database. Or the decoding was ended from
+            outside or by its time limit, so nothing is known about the file.
+    """
+    return _rows(_process.decode(body, path, wants))
+
+
+def _rows(blocks: list[bytes]) -> Iterator[Row]:
+    blocks.reverse()
+    while blocks:  # Blocks are removed one by one, so that rows do not stay in memory twice.
+        yield from marshal.loads(blocks.pop())

@@ -12,9 +12,8 @@ from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.names import consumer_id_of
 from lakesweep.format.tag import Tag
 from lakesweep.format.values.zone import latest_ms
-from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
+from lakesweep.model.policy import ChangelogRetention, KeepRules, SnapshotRetention
 from lakesweep.model.roots import MAIN, BranchListing, DocumentRef, Root, RootRef, TableListing, branch_dir
-from lakesweep.model.tag_rules import KeepRules
 from lakesweep.operations.retention.rules.due import Due, changelogs_due, snapshots_due
 from lakesweep.operations.tags.options import declared_zone, expires_by_time
 from lakesweep.operations.tags.rules.expiry import NO_END, ROLLBACK_PREFIX, end_of_life

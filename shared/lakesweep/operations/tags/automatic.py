@@ -19,8 +19,8 @@ from lakesweep.execute.tags import cannot_promise
 from lakesweep.format.values.zone import local_time
 from lakesweep.model.identity import identity_of, number_of
 from lakesweep.model.plan import Plan, Put
+from lakesweep.model.policy import AutoTagRules
 from lakesweep.model.roots import Root, RootRef
-from lakesweep.model.tag_rules import AutoTagRules
 from lakesweep.operations.tags.options import (
     auto_tag_rules,
     check_callbacks,

@@ -1,7 +1,7 @@
 """The calls of the operations on tags: rules that hold between their parameters."""
 
 from lakesweep.errors import UsageError
-from lakesweep.model.tag_rules import KeepRules
+from lakesweep.model.policy import KeepRules
 from lakesweep.operations.tags.create import TagArguments, named_sources
 from lakesweep.runs.parameters import signatures as given
 from lakesweep.runs.parameters.parameter import Call

@@ -8,8 +8,8 @@ from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.values.zone import parse_zone
 from lakesweep.model.damage import DAMAGED_ROOTS
 from lakesweep.model.plan import Plan
+from lakesweep.model.policy import KeepRules, TagFacts
 from lakesweep.model.roots import branch_dir
-from lakesweep.model.tag_rules import KeepRules, TagFacts
 from lakesweep.operations.tags.delete import OwnTags, files_at_stake, plan_removal, read_own_tags
 from lakesweep.operations.tags.options import auto_tag_rules, check_callbacks, declared_zone, expires_by_time
 from lakesweep.operations.tags.rules.automatic import beyond_count

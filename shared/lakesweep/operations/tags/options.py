@@ -9,7 +9,7 @@ from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.values.json_document import shorten
 from lakesweep.format.values.options import bad_option, parse_bool, parse_duration_ms, parse_duration_ns, parse_int
 from lakesweep.format.values.zone import parse_zone
-from lakesweep.model.tag_rules import AutoTagMode, AutoTagRules, Formatter
+from lakesweep.model.policy import AutoTagMode, AutoTagRules, Formatter
 from lakesweep.runs.fleet import Ruling
 from lakesweep.runs.session import Table
 from lakesweep.runs.tags.documents import name_problem

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from lakesweep.errors import RefusedError, StalePlanError
 from lakesweep.model.plan import Plan
+from lakesweep.model.policy import KeepRules
 from lakesweep.model.report import RunReport
-from lakesweep.model.tag_rules import KeepRules
 from lakesweep.operations.tags import automatic as auto_tags
 from lakesweep.operations.tags import expire as expire_tags
 from lakesweep.operations.tags.automatic import AutoTagArguments, plan_auto_tags

@@ -11,7 +11,7 @@ or will come back, and each is checked again right before the action. If one is 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from lakesweep.control.markers import makers_of
+from lakesweep.control.ledger_rows import makers_of
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StorageError
 from lakesweep.execute.attempt import Environment
 from lakesweep.execute.batches import BATCH_KEYS, DOCUMENT_PHASE, ROOT_KINDS, TAG_PHASE

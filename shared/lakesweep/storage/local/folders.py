@@ -3,6 +3,9 @@
 Each part is opened through the descriptor of the folder above it, and no part may be a symbolic link. So nobody can
 lead a read, a write or a deletion out of the root by swapping a folder for a link at the right moment. A descriptor
 always refers to the folder that was opened.
+
+A *trail* has the folders that Lakesweep checked before it decided about files. It deletes only in these folders. After
+the check, somebody may swap a folder for a link or another folder. The path alone does not show this.
 """
 
 import errno
@@ -13,9 +16,12 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from lakesweep.errors import StorageError
-from lakesweep.storage.local.trail import Identity, Trail
+from lakesweep.errors import AccessDeniedError, StorageError
 
+MISSING = (FileNotFoundError, NotADirectoryError)
+"""The file does not exist, or a part of its path is a file and not a folder: either way the key has no object."""
+Identity = tuple[int, int]
+"""Device and inode of a folder."""
 MAX_OPEN = 16
 """Descriptors of folders that one listing or one call of `delete` keeps. This is enough for the folders of most tables,
 and few enough for many concurrent listings."""
@@ -23,6 +29,21 @@ _PATH_MAX = 4096
 """Other programs reach no file with a longer path, although each part by itself could still be opened."""
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 """`O_PATH` needs no permission to list the folder, only to pass through it."""
+
+
+class Trail:
+    """The folder that was first found at each path without links. Threads may share a trail."""
+
+    def __init__(self) -> None:
+        self._met: dict[str, Identity] = {}
+
+    def meets(self, path: str, found: Identity) -> bool:
+        """Tell whether the folder at a path is the first one that a check found there."""
+        return self._met.setdefault(path, found) == found
+
+    def knows(self, path: str, found: Identity) -> bool:
+        """Tell whether a check has found this folder at this path."""
+        return self._met.get(path) == found
 
 
 class LinkFoundError(Exception):
@@ -233,3 +254,16 @@ def _open(above: int, name: str, key: str) -> int:
         if stat.S_ISLNK(kind) or stat.S_ISDIR(kind):  # If it is a folder now, somebody is swapping it.
             raise LinkFoundError(key) from None
         raise
+
+
+def storage_error(operation: str, path: str, error: OSError) -> StorageError:
+    """Return the error that says which operation failed, and where."""
+    if isinstance(error, PermissionError):
+        return AccessDeniedError(f"{operation} {path}: permission denied")
+    return StorageError(f"{operation} {path}: {error.strerror or error}", code=word(error))
+
+
+def word(error: OSError) -> str:
+    """Return the stable code word of an error."""
+    words = {errno.ELOOP: "is_link", errno.EISDIR: "is_directory"}
+    return words.get(error.errno or 0) or errno.errorcode.get(error.errno or 0, "storage")

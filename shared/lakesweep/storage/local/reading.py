@@ -9,10 +9,17 @@ from typing import BinaryIO
 from lakesweep.errors import ObjectNotFoundError, StorageError
 from lakesweep.storage.keys import check_key, check_prefix, check_range, too_short
 from lakesweep.storage.local import clock as local_clock
-from lakesweep.storage.local.errors import MISSING, storage_error
-from lakesweep.storage.local.folders import AnotherFolderError, Folders, LinkFoundError, RootFolder, parent_of
+from lakesweep.storage.local.folders import (
+    MISSING,
+    AnotherFolderError,
+    Folders,
+    LinkFoundError,
+    RootFolder,
+    Trail,
+    parent_of,
+    storage_error,
+)
 from lakesweep.storage.local.locks import LOCK_NAME
-from lakesweep.storage.local.trail import Trail
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import (
     PAGE_KEYS,

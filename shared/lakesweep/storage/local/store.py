@@ -13,21 +13,22 @@ with hard links, and with `flock` between all machines that share it.
 import os
 import re
 import stat
+import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 
 from lakesweep.errors import LeaseLostError, PreconditionFailedError
+from lakesweep.model.safety import LITTER_AGE_MS
 from lakesweep.storage.guard import LateDeleteError, ask_guard
 from lakesweep.storage.keys import count_deletes, is_key
 from lakesweep.storage.local import clock as local_clock
-from lakesweep.storage.local.errors import MISSING, word
-from lakesweep.storage.local.folders import AnotherFolderError, Folders, LinkFoundError, parent_of
-from lakesweep.storage.local.litter import remove_litter, temporary_name
+from lakesweep.storage.local.folders import MISSING, AnotherFolderError, Folders, LinkFoundError, parent_of, word
 from lakesweep.storage.local.locks import LOCK_NAME, locked
 from lakesweep.storage.local.reading import LocalReading, etag_of, is_lock
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 
+_TEMPORARY = re.compile(r"\..{1,40}\.[0-9a-f]{32}\.lakesweep\.tmp", re.DOTALL)
 _BRANCH = re.compile(r"branch/branch-[^/]+(?=/)", re.DOTALL)
 _TABLE_FOLDER = re.compile(
     r"(?:branch/branch-[^/]+/)?(?:snapshot|changelog|schema|tag|tag/tag-success-file|consumer)/", re.DOTALL
@@ -82,12 +83,12 @@ class LocalStore(LocalReading):
             return
         self._tidied.add(name)
         with suppress(OSError):  # Then the file remains, which does no harm.
-            remove_litter(folder, self.now_ms())
+            _remove_litter(folder, self.now_ms())
 
     def _write(self, views: int, folder: int, key: str, data: bytes, *, if_absent: bool) -> str:
         """Write one file under a temporary name, and rename it once it is complete."""
         name = key.rpartition("/")[2]
-        temporary = temporary_name(name)
+        temporary = _temporary_name(name)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(temporary, flags, 0o666, dir_fd=views)
         try:
@@ -207,3 +208,33 @@ def _sync_folder(folder: int) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _temporary_name(name: str) -> str:
+    """Return a temporary name for `name`. Readers do not confuse the two, and only Lakesweep makes such names.
+
+    It contains only a few characters of the name, since a file name has at most 255 bytes.
+    """
+    return f".{name[:40]}.{uuid.uuid4().hex}.lakesweep.tmp"
+
+
+def _remove_litter(folder: int, now_ms: int) -> None:
+    """Delete the temporary files of killed runs from a folder.
+
+    Args:
+        folder: A descriptor of the folder.
+        now_ms: The time of the file system.
+
+    Raises:
+        OSError: The folder cannot be listed, or a file cannot be deleted.
+    """
+    listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        with os.scandir(listed) as scan:
+            names = [entry.name for entry in scan if _TEMPORARY.fullmatch(entry.name)]
+    finally:
+        os.close(listed)
+    for name in names:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISREG(status.st_mode) and status.st_mtime_ns // 1_000_000 < now_ms - LITTER_AGE_MS:
+            os.unlink(name, dir_fd=folder)

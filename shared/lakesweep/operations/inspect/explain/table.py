@@ -21,7 +21,7 @@ from lakesweep.operations.orphans.rules.orphans import SAMPLE
 from lakesweep.runs.damage import warnings_of
 from lakesweep.runs.session import Table
 from lakesweep.storage.listing import list_all
-from lakesweep.storage.noncurrent import noncurrent_versions
+from lakesweep.storage.open import noncurrent_versions
 from lakesweep.storage.store import StoredObject
 from lakesweep.storage.versions import Noncurrent
 from lakesweep.table.reach.holders import Holders

@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from itertools import accumulate
 
 from lakesweep.format.values.zone import earliest_ms, local_time
+from lakesweep.model.policy import AutoTagRules
 from lakesweep.model.safety import CLOCK_MARGIN_MS
-from lakesweep.model.tag_rules import AutoTagRules
 from lakesweep.operations.tags.rules.periods import DASHED_DAY, parsed_name, period_name, period_of, tag_name
 
 BATCH_PREFIX = "batch-write-"

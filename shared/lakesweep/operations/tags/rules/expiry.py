@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from fnmatch import fnmatchcase
 
 from lakesweep.format.values.zone import earliest_ms, latest_ms, local_time
-from lakesweep.model.tag_rules import KeepRules, TagFacts
+from lakesweep.model.policy import KeepRules, TagFacts
 from lakesweep.operations.tags.rules.automatic import BATCH_PREFIX
 from lakesweep.operations.tags.rules.periods import SHAPES, parsed_name
 

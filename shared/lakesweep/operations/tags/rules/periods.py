@@ -6,7 +6,7 @@ Source: Paimon `TagPeriodHandler`.
 import re
 from datetime import datetime, timedelta
 
-from lakesweep.model.tag_rules import AutoTagRules
+from lakesweep.model.policy import AutoTagRules
 
 DASHED_DAY = "{y}-{m}-{d}"
 DASHED_HOUR = "{y}-{m}-{d} {h}"

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakesweep.format.values.zone import parse_zone
+from lakesweep.model.policy import AutoTagMode, AutoTagRules, Formatter
 from lakesweep.model.safety import CLOCK_MARGIN_MS
-from lakesweep.model.tag_rules import AutoTagMode, AutoTagRules, Formatter
 from lakesweep.operations.tags.rules.automatic import (
     BATCH_IDENTIFIER,
     Commit,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.format.values.zone import local_time
+from lakesweep.model.policy import AutoTagRules
 from lakesweep.model.safety import CLOCK_MARGIN_MS
-from lakesweep.model.tag_rules import AutoTagRules
 from lakesweep.operations.tags.rules.automatic import (
     Commit,
     Pointer,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.format.values.zone import local_time, parse_zone
-from lakesweep.model.tag_rules import AutoTagRules, KeepRules, TagFacts
+from lakesweep.model.policy import AutoTagRules, KeepRules, TagFacts
 from lakesweep.operations.tags.rules.expiry import Verdict, judge_tags, named_period
 from lakesweep.operations.tags.rules.periods import period_of
 
