@@ -11,7 +11,7 @@ from lakesweep.errors import RefusedError, StorageError
 from lakesweep.execute.waves.slices import Assignment, Slice, SliceResult
 from lakesweep.execute.waves.threads import thread_workers
 from lakesweep.format.codec import from_json
-from lakesweep.model.paths.allowance import Allowance
+from lakesweep.model.paths.stays import Allowance
 from lakesweep.operations.undo.undo import undo
 from lakesweep.runs.allowance import allowed_roots
 from lakesweep.runs.execute_in_waves import executor_of

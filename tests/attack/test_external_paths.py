@@ -12,8 +12,7 @@ import pytest
 from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import load_plan
 from lakesweep.errors import StorageError
-from lakesweep.model.paths.allowance import Allowance
-from lakesweep.model.paths.stays import count_stays
+from lakesweep.model.paths.stays import Allowance, count_stays
 from lakesweep.model.plan import Delete
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import TableRef

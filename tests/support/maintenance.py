@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lakesweep.control.area import ControlArea
-from lakesweep.model.paths.allowance import Allowance
+from lakesweep.model.paths.stays import Allowance
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import TableRef

@@ -10,7 +10,7 @@ from lakesweep.aws.settings import Settings, load_settings
 from lakesweep.aws.telemetry import Telemetry
 from lakesweep.control.area import ControlArea
 from lakesweep.control.seal import Sealer
-from lakesweep.model.paths.allowance import Allowance
+from lakesweep.model.paths.stays import Allowance
 from lakesweep.model.roots import MAIN, TableRef
 from lakesweep.model.safety import BATCH_RESERVE_MS
 from lakesweep.model.who import Who

@@ -11,7 +11,7 @@ from lakesweep.cli.plan_key import plan_keys
 from lakesweep.cli.progress import Report
 from lakesweep.control.area import ControlArea, area_of, check_apart
 from lakesweep.errors import UsageError
-from lakesweep.model.paths.allowance import Allowance
+from lakesweep.model.paths.stays import Allowance
 from lakesweep.model.roots import TableRef, check_whole
 from lakesweep.model.scans import check_scan_id
 from lakesweep.model.who import Who

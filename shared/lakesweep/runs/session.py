@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from lakesweep.control.area import ControlArea, check_apart
-from lakesweep.model.paths.allowance import Allowance
+from lakesweep.model.paths.stays import Allowance
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import TableRef

@@ -15,9 +15,12 @@ class RequestCounter:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts = dict.fromkeys(KINDS, 0)
-        self._deleted_keys = 0
-        self._read_bytes = 0
-        self._throttled = 0
+        self.deleted_keys = 0
+        """Keys deleted so far."""
+        self.read_bytes = 0
+        """Bytes of bodies read so far."""
+        self.throttled = 0
+        """Answers so far that demanded fewer requests."""
 
     def add(self, kind: str, count: int = 1) -> None:
         """Count `count` requests of one of `KINDS`."""
@@ -27,35 +30,17 @@ class RequestCounter:
     def add_deleted_keys(self, count: int) -> None:
         """Count keys that a store reported as deleted, regardless of the number of requests."""
         with self._lock:
-            self._deleted_keys += count
+            self.deleted_keys += count
 
     def add_read_bytes(self, count: int) -> None:
         """Count the bytes of bodies that were read."""
         with self._lock:
-            self._read_bytes += count
+            self.read_bytes += count
 
     def add_throttled(self) -> None:
         """Count an answer that demands fewer requests, whether or not the repeated request succeeded."""
         with self._lock:
-            self._throttled += 1
-
-    @property
-    def throttled(self) -> int:
-        """Answers so far that demanded fewer requests."""
-        with self._lock:
-            return self._throttled
-
-    @property
-    def deleted_keys(self) -> int:
-        """Keys deleted so far."""
-        with self._lock:
-            return self._deleted_keys
-
-    @property
-    def read_bytes(self) -> int:
-        """Bytes of bodies read so far."""
-        with self._lock:
-            return self._read_bytes
+            self.throttled += 1
 
     def snapshot(self) -> dict[str, int]:
         """Return the requests so far, by kind."""

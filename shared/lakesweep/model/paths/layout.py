@@ -1,7 +1,7 @@
 """Layout: the folders and names of data files, according to all schemas of all branches together.
 
 Options and partition keys differ between branches and change over time, but old files remain. So every value that any
-schema ever had counts.
+schema ever had counts. Folders of other tables below this one show in the keys of a listing (`nested_folder`).
 """
 
 import re
@@ -16,6 +16,13 @@ DATA_PREFIX = "data-"
 CHANGELOG_PREFIX = "changelog-"
 _NOTHING = "(?!)"
 """A pattern that matches no text."""
+
+_ROOT_NAMES = ("schema-", "snapshot-", "tag-", "changelog-")
+_ROOT = re.compile(
+    r"(?P<folder>.+?)/(?:branch/branch-[^/]+/)?"
+    r"(?:schema/schema-[0-9]+|snapshot/snapshot-[0-9]+|changelog/changelog-[0-9]+|tag/tag-[^/]+)",
+    re.DOTALL,
+)
 
 METADATA_FOLDERS = frozenset(
     (
@@ -83,6 +90,18 @@ def layout_of(schemas: Iterable[TableSchema]) -> Layout:
         # With an invalid value, no writer puts files there. So ignoring the value only leaves more names unknown.
         index_beside_data="true" in {text.lower() for text in values("index-file-in-data-file-dir")},
     )
+
+
+def nested_folder(key: str) -> str | None:
+    """Return the folder of another table below this one, if a key is a schema or a root of that table.
+
+    A root alone is enough: a table whose schemas are lost still has live files, and schemas can be restored.
+    """
+    # The expression alone takes a microsecond.
+    if not key[key.rfind("/") + 1 :].startswith(_ROOT_NAMES) or key.startswith("branch/"):
+        return None
+    match = _ROOT.fullmatch(key)
+    return match["folder"] if match else None
 
 
 def _component(key: str) -> str:

@@ -1,8 +1,19 @@
-"""Files outside a table that must be kept, and why."""
+"""Files outside a table: where an operator allows Lakesweep to delete them, and why one must be kept."""
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """Where files outside of tables may be deleted: the operator's settings apart from the fleet policy."""
+
+    roots: tuple[str, ...] = ()
+    """Locations that this call allows."""
+    bound: tuple[str, ...] | None = None
+    """Locations that the deployment allows. Neither a call nor a policy can allow more; `None`: there is no
+    deployment."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from lakesweep.format.codec import Count
 from lakesweep.format.manifest import ManifestMeta
 from lakesweep.model.paths.file_class import FileClass, FileClasses
-from lakesweep.model.paths.nested import nested_folder
+from lakesweep.model.paths.layout import nested_folder
 from lakesweep.operations.orphans.outside import refuse_table
 from lakesweep.operations.orphans.rules.orphans import Totals
 from lakesweep.storage.split import split_point

@@ -11,7 +11,7 @@ from lakesweep.control.quarantine import Quarantine, read_quarantine, write_quar
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.paths.allowed import is_external
 from lakesweep.model.paths.file_class import FileClass, FileClasses
-from lakesweep.model.paths.nested import nested_folder
+from lakesweep.model.paths.layout import nested_folder
 from lakesweep.model.plan import Plan
 from lakesweep.model.roots import DATA_KINDS, TableListing
 from lakesweep.model.scans import PARALLELISM, OrphanArguments

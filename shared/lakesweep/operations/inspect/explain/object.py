@@ -7,7 +7,7 @@ from lakesweep.format.values.uri import normalise_uri
 from lakesweep.model.paths.allowed import is_external
 from lakesweep.model.paths.file_class import FileClass
 from lakesweep.model.paths.known_files import NO_SUCH_FOLDER
-from lakesweep.model.paths.nested import nested_folder
+from lakesweep.model.paths.layout import nested_folder
 from lakesweep.model.roots import base_name
 from lakesweep.operations.inspect.judging import Judging
 from lakesweep.runs.database import is_table

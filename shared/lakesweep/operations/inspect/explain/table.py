@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 
 from lakesweep.errors import StorageError
 from lakesweep.model.damage import LOST_HISTORIES, lost_histories
-from lakesweep.model.paths.nested import nested_folder
+from lakesweep.model.paths.layout import nested_folder
 from lakesweep.model.roots import MAIN, Root, base_name
 from lakesweep.operations.inspect.judging import Judging, judge
 from lakesweep.operations.inspect.lifetimes import Lifetimes
