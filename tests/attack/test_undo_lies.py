@@ -1,6 +1,5 @@
 """Ledgers that lost rows or were edited: `undo` restores all or refuses, and takes nothing that is not replaced."""
 
-import copy
 import json
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -20,6 +19,7 @@ from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots, read_all
 from tests.support.s3_server import fresh_bucket, moto_client, seed_moto, versioned_bucket
 from tests.support.table_builder import TableBuilder
+from tests.support.world import HOUR_MS, World
 
 Row = dict[str, Any]
 Edit = Callable[[Row], list[Row]]
@@ -27,43 +27,24 @@ CHANGELOGS = {"changelog-producer": "input", "changelog.time-retained": "100000 
 CHANGELOGS |= {"changelog.num-retained.min": "10", "changelog.num-retained.max": "20"}
 
 
-class World:
+class ExpiredWorld(World):
     """A small table in a versioned store, and a run that expired it."""
 
     def __init__(self, *, changelogs: bool = False, commits: int = 3) -> None:
-        self.now_ms = 1_800_000_000_000
-        self.store = MemoryStore("memory://bucket/t", clock=lambda: self.now_ms, versioned=True)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        fill(self.store, changelogs=changelogs, commits=commits)
-        self.now_ms += 3_600_000
+        super().__init__(versioned=True)
+        self.table = fill(self.store, changelogs=changelogs, commits=commits)
+        self.now_ms += HOUR_MS
         self.before = self.bodies()
-        self.run_id = str(self.maintainer.expire(retain_max=1, retain_min=1).run_id)
+        self.lied_about = str(self.expire().run_id)
         self.after = self.bodies()
         self.now_ms += 1000
 
-    @property
-    def maintainer(self) -> Maintainer:
-        return Maintainer(self.store, control=self.control)
-
-    def copy(self) -> "World":
-        found = copy.copy(self)
-        found.store = MemoryStore(self.store.location, clock=lambda: found.now_ms, versioned=True)
-        found.control = MemoryStore(self.control.location, clock=lambda: found.now_ms)
-        for ours, theirs in ((found.store, self.store), (found.control, self.control)):
-            for name in ("_objects", "_versions"):
-                setattr(ours, name, copy.deepcopy(getattr(theirs, name)))
-            ours._version = theirs._version
-        return found
-
-    def bodies(self) -> dict[str, bytes]:
-        return {entry.key: self.store.read(entry.key).data for entry in self.store.list("")}
-
     def parts(self) -> list[str]:
-        return ledger_parts(self.control, self.run_id)
+        return ledger_parts(self.control, self.lied_about)
 
-    def undo(self, *, execute: bool = True) -> tuple[str, str | None, str]:
+    def undone(self, *, execute: bool = True) -> tuple[str, str | None, str]:
         """Return status, code and words."""
-        report = undo(self.maintainer.table, self.run_id, execute=execute)
+        report = self.undo(self.lied_about, execute=execute)
         said = " ".join((report.refusal.message if report.refusal else "", *report.warnings))
         return report.status, report.refusal.code if report.refusal else None, said
 
@@ -82,7 +63,7 @@ class World:
     def assert_refused(self, code: str = "unknown_result") -> None:
         before = self.bodies()
         for execute in (False, True, True):
-            status, found, said = self.undo(execute=execute)
+            status, found, said = self.undone(execute=execute)
             assert (status, found) == ("refused", code), said
             assert code != "unknown_result" or "lakesweep audit verify" in said
         assert self.bodies() == before
@@ -103,7 +84,7 @@ def ledger_parts(control: Store, run_id: str) -> list[str]:
     return [entry.key for entry in control.list("") if "/ledger/" in entry.key and f"/{run_id}/" in entry.key]
 
 
-def forge(world: World, edit: Edit, *, anew: bool) -> None:
+def forge(world: ExpiredWorld, edit: Edit, *, anew: bool) -> None:
     """Edit the rows of a ledger; with `anew` the chain and the report say what somebody wants them to."""
     previous = ""
     deleted = 0
@@ -119,7 +100,7 @@ def forge(world: World, edit: Edit, *, anew: bool) -> None:
         previous = hash_of_part(data)
         world.control.put(name, data)
     if anew:
-        (name,) = [e.key for e in world.control.list("") if e.key.endswith(f"reports/{world.run_id}.json")]
+        (name,) = [e.key for e in world.control.list("") if e.key.endswith(f"reports/{world.lied_about}.json")]
         report = json.loads(world.control.read(name).data)
         report["ledger"]["head"] = previous
         report["report"]["outcome"]["deleted"] = deleted
@@ -136,30 +117,30 @@ def drop(chosen: Callable[[Row], bool]) -> Edit:
 
 @pytest.mark.parametrize("changelogs", [False, True])
 def test_an_honest_ledger_is_believed(changelogs: bool) -> None:
-    world = World(changelogs=changelogs)
-    assert world.undo()[0] == "done"
+    world = ExpiredWorld(changelogs=changelogs)
+    assert world.undone()[0] == "done"
     now = world.bodies()
     assert now.keys() == world.before.keys()
-    assert world.undo()[0] == "nothing_to_do"
+    assert world.undone()[0] == "nothing_to_do"
 
 
 @pytest.mark.parametrize("changelogs", [False, True])
 @pytest.mark.parametrize("lost", [0, 1, None])
 def test_a_lost_part_is_no_undo(lost: int | None, changelogs: bool) -> None:
     """A lifecycle rule took a part, or all of them."""
-    world = World(changelogs=changelogs)
+    world = ExpiredWorld(changelogs=changelogs)
     parts = world.parts()
     assert len(parts) == 2
     world.control.delete(delete_all(parts if lost is None else [parts[lost]]))
     world.assert_refused()
-    (row,) = [row for row in list_runs(world.maintainer.table, 9)["runs"] if row["run_id"] == world.run_id]
+    (row,) = [row for row in list_runs(world.maintainer().table, 9)["runs"] if row["run_id"] == world.lied_about]
     assert (row["undoable"], row["undoable_reason"]) == (False, "unknown_result")
 
 
 @pytest.mark.parametrize("anew", [False, True])
 def test_changelogs_stay_without_their_snapshots(anew: bool) -> None:
     """The rows of the snapshots are gone: the changelogs that stand for them are the only roots of these ids."""
-    world = World(changelogs=True, commits=6)
+    world = ExpiredWorld(changelogs=True, commits=6)
     forge(world, drop(of_kinds("snapshot")), anew=anew)
     world.assert_refused()
     assert len([path for path in world.bodies() if path.startswith("changelog/changelog-")]) == 5
@@ -167,10 +148,10 @@ def test_changelogs_stay_without_their_snapshots(anew: bool) -> None:
 
 def test_a_ledger_that_is_lost_after_an_undo() -> None:
     """What is there tells the truth: nothing is left to restore."""
-    world = World()
-    assert world.undo()[0] == "done"
+    world = ExpiredWorld()
+    assert world.undone()[0] == "done"
     world.control.delete(delete_all([world.parts()[0]]))
-    assert world.undo()[0] == "nothing_to_do"
+    assert world.undone()[0] == "nothing_to_do"
     world.store.delete(delete_all(["snapshot/snapshot-1"]))
     world.assert_refused()
 
@@ -191,9 +172,9 @@ class _Meddling(WrappingStore):
 
 def test_a_snapshot_that_goes_again_keeps_its_changelog() -> None:
     """The table is asked right before each changelog goes."""
-    world = World(changelogs=True)
+    world = ExpiredWorld(changelogs=True)
     store = _Meddling(world.store, "snapshot/snapshot-1")
-    report = undo(Maintainer(store, control=world.control).table, world.run_id, execute=True)
+    report = undo(Maintainer(store, control=world.control).table, world.lied_about, execute=True)
     assert report.status == "partial"
     assert report.refusal is not None
     assert "snapshot/snapshot-1 is gone" in report.refusal.message
@@ -204,12 +185,12 @@ def test_a_snapshot_that_goes_again_keeps_its_changelog() -> None:
 @pytest.mark.parametrize("anew", [False, True])
 def test_a_renamed_tag_keeps_its_new_name(anew: bool) -> None:
     """Without the old name the new one is the only root of its snapshot."""
-    world = World()
+    world = ExpiredWorld()
     TableBuilder(world.store)
     world.store.put("tag/tag-old", world.store.read("snapshot/snapshot-3").data)
-    report = world.maintainer.run("rename_tag", tag="old", target_tag="new")
+    report = world.maintainer().run("rename_tag", tag="old", target_tag="new")
     assert report.status == "done"
-    world.run_id = str(report.run_id)
+    world.lied_about = str(report.run_id)
     forge(world, drop(of_kinds("tag")), anew=anew)
     world.assert_refused()
     assert "tag/tag-new" in world.bodies()
@@ -218,26 +199,26 @@ def test_a_renamed_tag_keeps_its_new_name(anew: bool) -> None:
 @pytest.mark.parametrize("anew", [False, True])
 def test_orphans_of_which_no_row_tells(anew: bool) -> None:
     """A scan deletes no document, so only the ledger says what is absent."""
-    world = World()
+    world = ExpiredWorld()
     names = [f"bucket-0/data-0123abcd-0000-0000-0000-00000000000{n}-0.parquet" for n in range(3)]
     for name in names:
         world.store.put(name, b"orphan")
     world.now_ms += 20 * 86_400_000
-    report = world.maintainer.run("remove_orphan_files")
+    report = world.maintainer().run("remove_orphan_files")
     assert report.status == "done", report
-    world.run_id = str(report.run_id)
+    world.lied_about = str(report.run_id)
     forge(world, drop(lambda row: row["key"] == names[1]), anew=anew)
     world.assert_refused()
 
 
 def test_a_row_of_another_object_brings_nothing_back() -> None:
     """Only what the plan deletes may come back, also where the chain was written anew."""
-    world = World()
+    world = ExpiredWorld()
     world.store.put("other/object", b"x")
     (result,) = world.store.delete(delete_all(["other/object"]))
     forged = {"key": "other/object", "version_id": result.version_id}
     forge(world, lambda row: [row, {**row, **forged}], anew=True)
-    assert world.undo()[0] == "done"
+    assert world.undone()[0] == "done"
     assert world.bodies().keys() == world.before.keys()
 
 
@@ -258,11 +239,11 @@ EDITS: dict[str, Edit] = {
 COMBINED = ("as it is", "dropped", "kept", "gone before", "no marker")
 
 
-def check_undo(world: World, where: object) -> bool:
+def check_undo(world: ExpiredWorld, where: object) -> bool:
     """Undo twice: all is back, or it is refused and nothing has changed. Return whether all is back."""
     for _ in range(2):
         try:
-            status, code, said = world.undo()
+            status, code, said = world.undone()
         except Exception as error:
             raise AssertionError(where) from error
         now = world.bodies()
@@ -280,7 +261,7 @@ def check_undo(world: World, where: object) -> bool:
 @pytest.mark.parametrize("changelogs", [False, True])
 def test_every_edit_of_every_kind_of_rows(changelogs: bool, anew: bool) -> None:
     """Rows of documents, lists and files, each edited in every way, in every combination."""
-    world = World(changelogs=changelogs)
+    world = ExpiredWorld(changelogs=changelogs)
     groups = (("snapshot", "hint"), ("manifest", "manifest_list"), ("data", "changelog"))
     back = 0
     for names in product(COMBINED, repeat=len(groups)):
@@ -295,7 +276,7 @@ def test_every_edit_of_every_kind_of_rows(changelogs: bool, anew: bool) -> None:
 @pytest.mark.parametrize("changelogs", [False, True])
 def test_every_edit_of_every_row(changelogs: bool, anew: bool) -> None:
     """One object at a time."""
-    world = World(changelogs=changelogs)
+    world = ExpiredWorld(changelogs=changelogs)
     for path in sorted(world.before.keys() - world.after.keys()):
         for name, edit in EDITS.items():
             each = world.copy()
