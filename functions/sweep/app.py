@@ -8,7 +8,7 @@ from typing import Any
 from lakesweep.aws.batch import answer, messages
 from lakesweep.aws.messages import Sweep
 from lakesweep.aws.runtime import Context, Runtime
-from lakesweep.aws.sweeps.sweep import sweep
+from lakesweep.aws.sweeps.passes import sweep
 
 runtime = Runtime.load()
 

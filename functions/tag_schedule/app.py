@@ -8,7 +8,7 @@ from typing import Any
 from lakesweep.aws.batch import answer, messages
 from lakesweep.aws.messages import TagSweep
 from lakesweep.aws.runtime import Context, Runtime
-from lakesweep.aws.sweeps.tags import tag_sweep
+from lakesweep.aws.sweeps.passes import tag_sweep
 
 runtime = Runtime.load()
 

@@ -3,7 +3,7 @@
 import pytest
 
 from lakesweep.aws import places as walk
-from lakesweep.aws.sweeps import sweep as module
+from lakesweep.aws.sweeps import passes as module
 from tests.functions.deployment import PREFIX, Deployment
 from tests.support.iam import recorded
 from tests.support.s3_server import moto_client

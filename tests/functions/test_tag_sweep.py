@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lakesweep.aws.messages import HOP_LIMIT
-from lakesweep.aws.sweeps import tags as module
+from lakesweep.aws.sweeps import passes as module
 from tests.functions.deployment import PREFIX, Deployment
 from tests.support.iam import Call, recorded
 from tests.support.s3_server import moto_client

@@ -43,7 +43,7 @@ def next_step(found: Scheduled, location: str, now_ms: int, interval_ms: int) ->
     Args:
         found: The history of its scans.
         location: Location of the table. It decides when the first scan is due, to spread the scans of a warehouse.
-        now_ms: When the table sweep began.
+        now_ms: The time by the storage's clock.
         interval_ms: Time between the beginnings of two scans.
     """
     if found.scan_id is None:

@@ -1,33 +1,23 @@
-"""A table sweep that requests passes over the branches for which one is due.
+"""A table sweep: it visits all tables of a deployment, and asks something about each.
 
-Passes are idempotent, so a table sweep may be interrupted, doubled or late. If time runs out, another message continues
-after the last folder that was visited.
+What it requests is idempotent, so a table sweep may be interrupted, doubled or late. If time runs out, another message
+continues after the last folder that was visited.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from lakesweep.aws.messages import Hint, Sweep, TagSweep
+from lakesweep.aws.messages import OrphanSweep, Sweep, TagSweep
 from lakesweep.aws.places import FolderVisits, TableFolder, places_of
 from lakesweep.aws.runtime import Context, Runtime
-from lakesweep.control.state import BranchState, read_states
-from lakesweep.errors import FormatError, MaintenanceError, OutOfTimeError
-from lakesweep.format.names import branch_name_of
-from lakesweep.model.policy import FleetPolicy
-from lakesweep.model.roots import MAIN
-from lakesweep.runs.execution import require_area
+from lakesweep.errors import MaintenanceError, OutOfTimeError
+from lakesweep.model.fleet_policy import FleetPolicy
+from lakesweep.model.table_ref import MAIN
 from lakesweep.runs.fleet import may_delete, read_policy, ruling_in
 from lakesweep.runs.session import Table
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.storage.store import Store
 from lakesweep.storage.wrappers.deadline import Deadline
-
-Due = tuple[str, int | None]
-"""A branch for which a pass is due, and for how many milliseconds it has been due, if known."""
-Question = Callable[[Table, bool], Iterator[Due]]
-"""Yields the branches of a table for which a pass is due. The flag tells whether passes change the table or only plan.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +35,9 @@ class TableSweep:
 
     tables: int = 0
     due: int = 0
-    """Branches for which a pass was requested."""
+    """Passes or scans that were requested."""
+    again: int = 0
+    """Scans that had been silent and were requested again."""
     failed: int = 0
     max_lag_ms: int = 0
     """Longest time for which a pass has been due, among tables that passes change."""
@@ -58,16 +50,35 @@ class TableSweep:
             self,
             tables=self.tables + other.tables,
             due=self.due + other.due,
+            again=self.again + other.again,
             failed=self.failed + other.failed,
             max_lag_ms=max(self.max_lag_ms, other.max_lag_ms),
             last=other.last or self.last,
         )
 
 
+Ask = Callable[[Runtime, Table, bool], Iterator[TableSweep]]
+"""Requests what is due for a table, and yields a result for each request. The flag tells whether the deployment and the
+fleet policy let the table be changed."""
+
+
 def sweep_tables(
-    runtime: Runtime, message: Sweep | TagSweep, context: Context, counts: Counts, question: Question
+    runtime: Runtime,
+    message: Sweep | TagSweep | OrphanSweep,
+    context: Context,
+    ask: Ask,
+    counts: Counts | None = None,
+    name: str = "table sweep",
 ) -> TableSweep:
     """Visit every table after `message.cursor` while time is left; then hand the rest on.
+
+    Args:
+        runtime: The function's runtime.
+        message: The message that asked for it.
+        context: The context of this invocation.
+        ask: What is asked about each table.
+        counts: The metrics, if there are any.
+        name: What log lines call it.
 
     Raises:
         UsageError: There is no valid policy at its location.
@@ -78,22 +89,23 @@ def sweep_tables(
     try:
         if runtime.settings.policy is not None:
             policy = read_policy(lambda place: open_store(place, counter=counter), runtime.settings.policy)
-        asking = _Asking(runtime, context, policy, counter, question)
+        asking = _Asking(runtime, context, policy, counter, ask, name)
         walk = FolderVisits(
             places_of(runtime.settings, message.cursor, counter), Deadline(context.get_remaining_time_in_millis)
         )
         sweeps = [TableSweep(last=message.cursor)]
-        is_finished = walk.ask(asking.ask, sweeps.append)
+        is_finished = walk.ask(asking.visit, sweeps.append)
     except MaintenanceError:
         telemetry.count("RunsFailed")
         raise
     sweep = replace(sum(sweeps[1:], sweeps[0]), is_finished=is_finished)
-    telemetry.count(counts.tables, sweep.tables)
-    telemetry.count(counts.due, sweep.due)
-    telemetry.count(counts.max_lag, sweep.max_lag_ms / 1000)
+    if counts is not None:
+        telemetry.count(counts.tables, sweep.tables)
+        telemetry.count(counts.due, sweep.due)
+        telemetry.count(counts.max_lag, sweep.max_lag_ms / 1000)
     telemetry.count_requests(counter.snapshot())
     telemetry.tell(
-        f"{message.kind}: {'the table sweep ended' if is_finished else 'a part of the table sweep'}", sweep=str(sweep)
+        f"{message.kind}: {f'the {name} ended' if is_finished else f'a part of the {name}'}", sweep=str(sweep)
     )
     if sweep.failed:
         telemetry.count("RunsFailed", sweep.failed)
@@ -105,20 +117,6 @@ def sweep_tables(
     return sweep
 
 
-def states_of(table: Table) -> dict[str, BranchState]:
-    """Return the state of each branch of a table; none if the states cannot be read, since passes write them again."""
-    try:
-        return read_states(require_area(table))
-    except FormatError:
-        return {}
-
-
-def branch_folders(store: Store) -> set[str]:
-    """Return the branches that have a folder. A branch with a slash in its name is not found here, only by a pass."""
-    found = map(branch_name_of, store.folders("branch/"))
-    return {name for name in found if name is not None}
-
-
 @dataclass(frozen=True, slots=True)
 class _Asking:
     """What is the same for all tables of one part of a table sweep."""
@@ -127,10 +125,11 @@ class _Asking:
     context: Context
     policy: FleetPolicy | None
     counter: RequestCounter
-    question: Question
+    ask: Ask
+    name: str
 
-    def ask(self, place: TableFolder) -> TableSweep:
-        """Request a pass over each branch of a table for which one is due."""
+    def visit(self, place: TableFolder) -> TableSweep:
+        """Ask about a table, unless the policy pauses it. An error does not hold back the next tables."""
         location, settings = place.location, self.runtime.settings
         if not place.is_table or not settings.allows(location):
             return TableSweep(last=location)
@@ -139,15 +138,13 @@ class _Asking:
             ruling = ruling_in(self.policy, location)
             if ruling is not None and ruling.rule is not None and ruling.rule.paused:
                 return sweep
-            changes = settings.may_delete and may_delete(ruling)
             table = self.runtime.open_table(location, MAIN, self.context, self.counter)
-            for branch, lag_ms in self.question(table, changes):
-                self.runtime.queues.ask_for_pass(Hint(location, branch))
-                sweep += TableSweep(due=1, max_lag_ms=(lag_ms or 0) if changes else 0)
+            for found in self.ask(self.runtime, table, settings.may_delete and may_delete(ruling)):
+                sweep += found
         except OutOfTimeError:
             raise
         except MaintenanceError as error:
-            self.runtime.telemetry.warn(f"table sweep: {error}", table=location, code=error.code)
+            self.runtime.telemetry.warn(f"{self.name}: {error}", table=location, code=error.code)
             sweep += TableSweep(failed=1)
         except Exception:  # the table sweep continues with the next table
             self.runtime.telemetry.logger.exception("an unexpected error", table=location)
