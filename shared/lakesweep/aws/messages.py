@@ -9,19 +9,21 @@ import json
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from typing import Annotated, Any
 
 from lakesweep.errors import FormatError, RefusedError
+from lakesweep.format.codec import Check, Text, from_json
 from lakesweep.format.names import branch_name_of
-from lakesweep.format.values.json_document import get_int, get_object, get_str, parse_object, require_str, wrong_type
-from lakesweep.model.roots import MAIN
+from lakesweep.format.values.json_document import get_int, get_str, parse_object, require_str, wrong_type
+from lakesweep.model.table_ref import MAIN
 from lakesweep.storage.keys import is_key
 
 MESSAGE_VERSION = 1
 HOP_LIMIT = 16
 _SCAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,39}")
-_MAX_LOCATION = 2048
-"""Longer than any bucket and key of S3."""
+_LOCATION = re.compile(r"s3://[^\ud800-\udfff]{0,2043}", re.DOTALL)
+"""Room for any bucket and key of S3."""
 MAX_BODY_BYTES = 256 * 1024
 """Largest message that SQS accepts, and largest batch of messages."""
 _MAX_STEP = 1_000_000
@@ -34,15 +36,28 @@ class NewerMessageError(RefusedError):
     code = "newer_message"
 
 
+def _is_branch(name: str) -> bool:
+    folder = f"branch-{name}"
+    return name == MAIN or (branch_name_of(folder) == name and is_key(folder) and "/" not in name)
+
+
+Location = Annotated[str, Check(_LOCATION.fullmatch, "s3://bucket/prefix")]
+Branch = Annotated[str, Check(_is_branch, "the name of a branch")]
+ScanId = Annotated[str, Check(_SCAN_ID.fullmatch, "letters, digits and dashes, 40 at most")]
+"""The id of a scan becomes a part of keys and of an EMR token."""
+Hop = Annotated[int, Check(range(HOP_LIMIT).__contains__, f"a whole number below {HOP_LIMIT}")]
+StepNumber = Annotated[int, Check(range(_MAX_STEP + 1).__contains__, f"a whole number from 0 to {_MAX_STEP}")]
+
+
 @dataclass(frozen=True, slots=True)
 class Hint:
     """A branch of a table may need a pass."""
 
-    table: str
-    branch: str = MAIN
+    table: Location
+    branch: Branch = MAIN
     snapshot_id: int | None = None
     """The commit that an event announced."""
-    hop: int = 0
+    hop: Hop = 0
 
     kind = "hint"
 
@@ -51,16 +66,16 @@ class Hint:
 class Work:
     """Work for the larger executor: a stored plan, or a whole pass."""
 
-    table: str
-    branch: str = MAIN
-    plan_id: str | None = None
+    table: Location
+    branch: Branch = MAIN
+    plan_id: Text | None = None
     """`None`: a whole pass, which first finishes plans that have begun."""
-    grace_ms: int = 0
+    grace_ms: Annotated[int, Check(lambda span_ms: span_ms >= 0, "milliseconds from 0")] = 0
     confirm: bool = False
     """The sender has confirmed the plan, which needs a confirmation."""
     manual: bool = False
     """A person requested this plan. So the fleet policy can pause the table, but not prevent the execution."""
-    hop: int = 0
+    hop: Hop = 0
 
     @property
     def kind(self) -> str:
@@ -72,9 +87,9 @@ class Work:
 class Sweep:
     """A table sweep that looks for passes that are due; possibly the rest of one."""
 
-    cursor: str | None = None
+    cursor: Text | None = None
     """The last folder that was visited; `None` at the beginning."""
-    hop: int = 0
+    hop: Hop = 0
 
     kind = "sweep"
 
@@ -83,9 +98,9 @@ class Sweep:
 class TagSweep:
     """A table sweep that asks for passes where tags are due at this time; possibly the rest of one."""
 
-    cursor: str | None = None
+    cursor: Text | None = None
     """The last folder that was visited; `None` at the beginning."""
-    hop: int = 0
+    hop: Hop = 0
 
     kind = "tag_sweep"
 
@@ -94,18 +109,18 @@ class TagSweep:
 class SparkScan:
     """A scan for orphan files on Spark; or only the execution of its plan."""
 
-    table: str
-    scan_id: str
-    branch: str = MAIN
+    table: Location
+    scan_id: ScanId
+    branch: Branch = MAIN
     arguments: Mapping[str, object] = field(default_factory=dict)
     execute: bool = False
-    plan_id: str | None = None
+    plan_id: Text | None = None
     """A stored plan to execute, instead of a scan."""
     confirm: bool = False
     """The sender has confirmed that plan, which needs a confirmation."""
     manual: bool = False
     """A person requested it. Otherwise the fleet policy decides whether the scan's plan is executed."""
-    hop: int = 0
+    hop: Hop = 0
 
     kind = "spark"
 
@@ -114,7 +129,7 @@ class SparkScan:
 class SparkPoll:
     """A request to check all open scans on Spark, since an event may have been lost."""
 
-    hop: int = 0
+    hop: Hop = 0
 
     kind = "spark_poll"
 
@@ -123,16 +138,16 @@ class SparkPoll:
 class OrphanScan:
     """A scan for orphan files that functions run together: its beginning, or its next step."""
 
-    table: str
-    scan_id: str
-    branch: str = MAIN
+    table: Location
+    scan_id: ScanId
+    branch: Branch = MAIN
     arguments: Mapping[str, object] = field(default_factory=dict)
     execute: bool = False
     manual: bool = False
     """A person requested this scan. So the fleet policy can pause the table, but not prevent the plan's execution."""
-    step: int = 0
+    step: StepNumber = 0
     """0 begins the scan; later steps check which tasks have ended."""
-    hop: int = 0
+    hop: Hop = 0
     """Number of steps in a row without progress."""
 
     kind = "orphan_scan"
@@ -142,11 +157,11 @@ class OrphanScan:
 class OrphanTask:
     """A task of such a scan, for one worker."""
 
-    table: str
-    scan_id: str
-    task: Mapping[str, object]
-    """The task as the scan wrote it (`lakesweep.operations.orphans.fan_out`)."""
-    hop: int = 0
+    table: Location
+    scan_id: ScanId
+    task: Annotated[Mapping[str, object], Check(len, "an object that says what to do")]
+    """The task as the scan wrote it (`lakesweep.operations.orphans.fan_out`). The worker checks its content."""
+    hop: Hop = 0
 
     kind = "orphan_task"
 
@@ -155,9 +170,9 @@ class OrphanTask:
 class OrphanSweep:
     """A table sweep that asks for the scans that are due; possibly the rest of one."""
 
-    cursor: str | None = None
+    cursor: Text | None = None
     """The last folder that was visited; `None` at the beginning."""
-    hop: int = 0
+    hop: Hop = 0
 
     kind = "orphan_sweep"
 
@@ -211,43 +226,33 @@ def message_of(document: dict[str, object], name: str) -> Message:
         raise wrong_type(name, "format_version", "a whole number from 1", document.get("format_version"))
     if version > MESSAGE_VERSION:
         raise NewerMessageError(f"{name}: expected format_version {MESSAGE_VERSION} at most, found {version}")
-    kind, hop = require_str(document, "kind", name), get_int(document, "hop", name) or 0
-    if not 0 <= hop < HOP_LIMIT:
-        raise wrong_type(name, "hop", f"a whole number below {HOP_LIMIT}", hop)
-    if kind in _SWEEPS:
-        return _SWEEPS[kind](get_str(document, "cursor", name), hop)
-    if kind == SparkPoll.kind:
-        return SparkPoll(hop)
-    table, branch = _table(document, name), branch_of(document, name)
-    if kind == "orphan_task":
-        return OrphanTask(table, _scan_id(document, name), _task(document, name), hop)
-    flags = {key: document.get(key) is True for key in ("execute", "confirm", "manual")}
-    if kind in ("spark", "orphan_scan"):
-        scan = table, _scan_id(document, name), branch, get_object(document, "arguments", name), flags["execute"]
-        if kind == "spark":
-            plan_id = get_str(document, "plan_id", name)
-            return SparkScan(*scan, plan_id, confirm=flags["confirm"], manual=flags["manual"], hop=hop)
-        step = get_int(document, "step", name) or 0
-        if not 0 <= step <= _MAX_STEP:
-            raise wrong_type(name, "step", f"a whole number from 0 to {_MAX_STEP}", step)
-        return OrphanScan(*scan, manual=flags["manual"], step=step, hop=hop)
-    if kind == "hint":
-        return Hint(table, branch, get_int(document, "snapshot_id", name), hop)
-    if kind == "maintain":
-        return Work(table, branch, hop=hop)
+    kind = require_str(document, "kind", name)
+    if kind not in _OF_KIND:
+        raise wrong_type(name, "kind", f"{', '.join(tuple(_OF_KIND)[:-1])} or {tuple(_OF_KIND)[-1]}", kind)
+    of_kind = _OF_KIND[kind]
     if kind == "execute":
-        grace_ms = get_int(document, "grace_ms", name) or 0
-        if grace_ms < 0:
-            raise wrong_type(name, "grace_ms", "milliseconds from 0", grace_ms)
-        plan_id = require_str(document, "plan_id", name)
-        return Work(table, branch, plan_id, grace_ms, confirm=flags["confirm"], manual=flags["manual"], hop=hop)
-    raise wrong_type(name, "kind", _KINDS, kind)
+        require_str(document, "plan_id", name)
+    elif kind == "maintain":
+        document = {each: document.get(each) for each in ("table", "branch", "hop")}
+    members = {each.name: _member(document, each) for each in fields(of_kind)}
+    found: Message = from_json(of_kind, members if of_kind is Work else {**members, "kind": kind}, name)
+    return found
 
 
-_SWEEPS: Mapping[str, type[Sweep | TagSweep | OrphanSweep]] = {
-    each.kind: each for each in (Sweep, TagSweep, OrphanSweep)
+_OF_KIND: Mapping[str, type[Message]] = {
+    Hint.kind: Hint,
+    "maintain": Work,
+    "execute": Work,
+    **{each.kind: each for each in (Sweep, TagSweep, SparkScan, SparkPoll, OrphanScan, OrphanTask, OrphanSweep)},
 }
-_KINDS = "hint, maintain, execute, sweep, tag_sweep, spark, spark_poll, orphan_scan, orphan_task or orphan_sweep"
+
+
+def _member(document: dict[str, object], each: Field[Any]) -> object:
+    """Return the value of a field, or the default of an absent one. A flag counts only if it is true."""
+    value = document.get(each.name)
+    if value is None or (each.default is False and value is not True) or (each.default == MAIN and value == ""):
+        return {} if each.default_factory is dict else None if each.default is MISSING else each.default
+    return value
 
 
 def group_of(table: str) -> str:
@@ -266,37 +271,11 @@ def dedup_id_of(hint: Hint) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _scan_id(document: dict[str, object], name: str) -> str:
-    """Return the id of a scan, which becomes a part of keys and of an EMR token."""
-    scan_id = require_str(document, "scan_id", name)
-    if not _SCAN_ID.fullmatch(scan_id):
-        raise wrong_type(name, "scan_id", "letters, digits and dashes, 40 at most", scan_id)
-    return scan_id
-
-
-def _task(document: dict[str, object], name: str) -> dict[str, object]:
-    """Return a task after a general check. The worker checks its content."""
-    task = get_object(document, "task", name)
-    if not task:
-        raise wrong_type(name, "task", "an object that says what to do", task)
-    return task
-
-
-def _table(document: dict[str, object], name: str) -> str:
-    table = require_str(document, "table", name)
-    if not table.startswith("s3://") or len(table) > _MAX_LOCATION:
-        raise wrong_type(name, "table", "s3://bucket/prefix", table)
-    return table
-
-
 def branch_of(document: dict[str, object], name: str) -> str:
     """Return the branch that a message or an invocation names; main by default.
 
     Raises:
         FormatError: It is not a valid name of a branch.
     """
-    branch = get_str(document, "branch", name) or MAIN
-    folder = f"branch-{branch}"
-    if branch != MAIN and (branch_name_of(folder) != branch or not is_key(folder) or "/" in branch):
-        raise wrong_type(name, "branch", "the name of a branch", branch)
+    branch: str = from_json(Branch, get_str(document, "branch", name) or MAIN, name, "branch")
     return branch
