@@ -1,8 +1,16 @@
-"""Open the places that a command line names: table, store, control location. Reads the environment."""
+"""Open the places that a command line names: table, store, control location. Reads the environment.
 
+The caller of a run is the ARN of the credentials if it can be found quickly, else the user and the machine. Lakesweep
+asks once in a process, and only when a run begins. A pass without work does not ask. STS has two seconds to answer. A
+store other than S3 of AWS has no STS that knows the caller.
+"""
+
+import getpass
 import os
+import socket
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from lakesweep.cli.options import Place, given
@@ -75,11 +83,30 @@ def who_calls(place: Place, *locations: str) -> Callable[[], Who]:
     is_on_aws = place.endpoint_url is None and any(location.startswith("s3://") for location in locations)
 
     def who() -> Who:
-        from lakesweep.cli.caller import caller
-
         return caller(is_on_aws and not _has_endpoint(), place.region)
 
     return who
+
+
+@cache
+def caller(is_on_aws: bool, region: str | None) -> Who:
+    """Return the caller.
+
+    Args:
+        is_on_aws: Whether some store is S3 of AWS.
+        region: Region to use if the usual configuration names none.
+    """
+    from lakesweep.storage.aws_identity import caller_arn
+
+    host = socket.gethostname() or "unknown"
+    arn = caller_arn(region) if is_on_aws else None
+    if arn is not None:
+        return Who(arn, host)
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError, ImportError):  # for example a container without users
+        user = "unknown"
+    return Who(f"{user}@{host}", host)
 
 
 def _has_endpoint() -> bool:

@@ -2,9 +2,9 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Concatenate, ParamSpec
+from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
@@ -54,13 +54,15 @@ Limit = Annotated[int, typer.Option("--limit", metavar="N", help="List the newes
 class Place:
     """A table, its control location, and how to reach its store. As typed, not yet checked."""
 
-    table: str
-    branch: str = "main"
-    control: str | None = None
-    endpoint_url: str | None = None
-    region: str | None = None
-    as_json: bool = False
-    policy: str | None = None
+    table: TablePath
+    branch: Branch = "main"
+    policy: Policy = None
+    control: Control = None
+    external_root: ExternalRoot = None
+    """Locations outside the table where files may be deleted."""
+    endpoint_url: EndpointUrl = None
+    region: Region = None
+    as_json: Json = False
     all_branches: bool = False
     scan_id: str | None = None
     """Id of a scan on Spark or by functions."""
@@ -68,8 +70,6 @@ class Place:
     """The backend that the call asks for."""
     scan_queue: str | None = None
     """URL of the queue at which a deployment takes scans."""
-    external_root: Sequence[str] | None = None
-    """Locations outside the table where files may be deleted."""
 
     def words(self, *names: str) -> list[str]:
         """Return options of this call as somebody types them into the next one, without passwords."""
@@ -78,45 +78,39 @@ class Place:
         return [word for name, each in texts for text in each for word in (f"--{name.replace('_', '-')}", masked(text))]
 
 
-_PLACE: Mapping[str, inspect.Parameter] = {
-    name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-    for name, annotation, default in (
-        ("table", TablePath, inspect.Parameter.empty),
-        ("branch", Branch, "main"),
-        ("policy", Policy, None),
-        ("control", Control, None),
-        ("external_root", ExternalRoot, None),
-        ("endpoint_url", EndpointUrl, None),
-        ("region", Region, None),
-        ("as_json", Json, False),
-    )
-}
-"""The parameters that make a `Place`."""
 _ALWAYS = ("table", "endpoint_url", "region", "as_json")
 
 P = ParamSpec("P")
 
 
-def at_place(*options: str) -> Callable[[Callable[Concatenate[Place, P], int]], Callable[..., int]]:
+def at_place(
+    *options: str, more: Callable[..., Any] | None = None
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Give a command TABLE and the options of a `Place`. The command gets the `Place` as its first argument.
 
     Args:
         options: Which of `branch`, `policy`, `control` and `external_root` the command has. Every command has the
             others.
+        more: A dataclass of further options. The command gets one as its second argument.
     """
-    names = tuple(name for name in _PLACE if name in (*_ALWAYS, *options))
+    known = _options_of(Place)
+    names = tuple(name for name in known if name in (*_ALWAYS, *options))
+    further = {} if more is None else _options_of(more)
 
     def wrap(command: Callable[Concatenate[Place, P], int]) -> Callable[..., int]:
         own = [
             parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for parameter in list(inspect.signature(command).parameters.values())[1:]
+            for parameter in list(inspect.signature(command).parameters.values())[1 if more is None else 2 :]
         ]
-        first = [_PLACE[name] for name in names if name in ("table", "branch")]
-        parameters = [*first, *own, *(_PLACE[name] for name in names if _PLACE[name] not in first)]
+        first = [known[name] for name in names if name in ("table", "branch")]
+        rest = [known[name] for name in names if known[name] not in first]
+        parameters = [*first, *own, *further.values(), *rest]
 
         @functools.wraps(command)
         def run(*args: P.args, **words: P.kwargs) -> int:
             place = Place(**{name: words.pop(name) for name in names})  # type: ignore[arg-type]
+            if more is not None:
+                args = (more(**{name: words.pop(name) for name in further}), *args)  # type: ignore[assignment]
             return command(place, *args, **words)
 
         # The parser reads these two attributes.
@@ -125,6 +119,12 @@ def at_place(*options: str) -> Callable[[Callable[Concatenate[Place, P], int]], 
         return run
 
     return wrap
+
+
+def _options_of(kind: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Return the fields of a dataclass as parameters that the parser reads."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return {name: each.replace(kind=keyword) for name, each in inspect.signature(kind).parameters.items()}
 
 
 def given(text: str, name: str) -> str:

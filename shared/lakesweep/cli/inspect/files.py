@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakesweep.cli.inspect.version import FallBackToTags, Snapshot, Tag, Timestamp, VersionText, Watermark, version_of
+from lakesweep.cli.inspect.version import VersionOptions
 from lakesweep.cli.options import Place, at_place
 
 EXAMPLES = (
@@ -14,24 +14,15 @@ EXAMPLES = (
 )
 
 
-@at_place("branch")
-def files(
-    place: Place,
-    snapshot: Snapshot = None,
-    tag: Tag = None,
-    timestamp: Timestamp = None,
-    watermark: Watermark = None,
-    version: VersionText = None,
-    fall_back_to_tags: FallBackToTags = False,
-) -> int:
+@at_place("branch", more=VersionOptions)
+def files(place: Place, version: VersionOptions) -> int:
     """List the data files of one version of a table: the latest snapshot, unless an option names another version."""
     from lakesweep.cli.answer import answer_document
     from lakesweep.operations.inspect.files import list_files
     from lakesweep.runs.session import Table
 
     def read(opened: Table) -> Mapping[str, object]:
-        asked = version_of(snapshot, tag, timestamp, watermark, version)
-        return list_files(opened, asked, falls_back_to_tags=fall_back_to_tags).to_json()
+        return list_files(opened, version.parse(), falls_back_to_tags=version.fall_back_to_tags).to_json()
 
     return answer_document(place, read, _lines)
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakesweep.cli.inspect.version import FallBackToTags, Snapshot, Tag, Timestamp, VersionText, Watermark, version_of
+from lakesweep.cli.inspect.version import VersionOptions
 from lakesweep.cli.options import Place, at_place
 
 EXAMPLES = (
@@ -15,21 +15,16 @@ EXAMPLES = (
 )
 
 
-@at_place("branch")
+@at_place("branch", more=VersionOptions)
 def show(
     place: Place,
+    version: VersionOptions,
     pinned: Annotated[
         bool,
         typer.Option(
             "--pinned", help="Measure live files, and files that old consumers, branches and tags hold; reads more."
         ),
     ] = False,
-    snapshot: Snapshot = None,
-    tag: Tag = None,
-    timestamp: Timestamp = None,
-    watermark: Watermark = None,
-    version: VersionText = None,
-    fall_back_to_tags: FallBackToTags = False,
 ) -> int:
     """Show a table's roots, retention and oddities; and one version if an option names it."""
     from lakesweep.cli.answer import answer_document
@@ -37,8 +32,7 @@ def show(
     from lakesweep.runs.session import Table
 
     def read(opened: Table) -> Mapping[str, object]:
-        asked = version_of(snapshot, tag, timestamp, watermark, version)
-        return summarise(opened, asked, pinned=pinned, falls_back_to_tags=fall_back_to_tags).to_json()
+        return summarise(opened, version.parse(), pinned=pinned, falls_back_to_tags=version.fall_back_to_tags).to_json()
 
     return answer_document(place, read, _lines, lambda document: bool(document["damage"]))
 
