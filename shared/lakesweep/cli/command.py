@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
@@ -12,6 +12,7 @@ from lakesweep.runs.parameters.parameter import Kind, Parameter, Signature, flag
 
 _SEVERAL: tuple[Kind[Any], ...] = (names, texts, pairs)
 """Kinds of options that may be given several times."""
+P = ParamSpec("P")
 PLACE = ("branch", "policy", "control", "external_root")
 
 
@@ -83,6 +84,13 @@ def command(
         return Command(at_place(*place)(run), examples, signature)
 
     return wrap
+
+
+def reads(
+    *examples: str, place: Sequence[str], more: Callable[..., Any] | None = None
+) -> Callable[[Callable[Concatenate[Place, P], int]], Command]:
+    """Make a command of a function that runs no operation; see `at_place`."""
+    return lambda function: Command(at_place(*place, more=more)(function), examples)
 
 
 def option_of(parameter: Parameter[Any]) -> Any:

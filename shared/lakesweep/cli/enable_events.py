@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from lakesweep.cli.options import EndpointUrl, Json, Place, Region
+from lakesweep.cli.text import fields
 
 EXAMPLES = ("lakesweep enable-events lake", "lakesweep enable-events lake --execute")
 
@@ -35,8 +36,6 @@ def enable_events(
         return _enable(_bucket_name(bucket), endpoint_url, region, execute=execute)
 
     def lines(document: Mapping[str, Any]) -> Iterator[str]:
-        from lakesweep.cli.text import fields
-
         yield f"events of bucket {document['bucket']}: {document['status'].replace('_', ' ')}"
         words = Place(bucket, endpoint_url=endpoint_url, region=region).words("endpoint_url", "region")
         again = shlex.join(["lakesweep", "enable-events", bucket, "--execute", *words])

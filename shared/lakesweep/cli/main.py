@@ -10,47 +10,47 @@ from typing import Annotated
 import typer
 
 from lakesweep import __version__
-from lakesweep.cli import demo, enable_events, expiry
-from lakesweep.cli.branches import branches
-from lakesweep.cli.branches import changes as rewrites
+from lakesweep.cli import changes, demo, enable_events, expiry
 from lakesweep.cli.command import Command
-from lakesweep.cli.history import audit, execute, plans, report, runs, undo
-from lakesweep.cli.inspect import check, explain, files, show
-from lakesweep.cli.orphans import remove_orphan_files
+from lakesweep.cli.history import audit, records
+from lakesweep.cli.history.execute import execute
+from lakesweep.cli.inspect import roots
+from lakesweep.cli.inspect.check import check
+from lakesweep.cli.inspect.explain import explain
+from lakesweep.cli.inspect.files import files
+from lakesweep.cli.inspect.show import show
 from lakesweep.cli.output import explain_usage, print_lines, say, unwritten
 from lakesweep.cli.signals import end_quietly, stopping
-from lakesweep.cli.tags import changes as tagging
-from lakesweep.cli.tags import tags
 from lakesweep.errors import MaintenanceError, stop_exit_code, stopped_by
 
 COMMANDS = (
-    Command(show.show, show.EXAMPLES),
-    Command(files.files, files.EXAMPLES),
-    Command(explain.explain, explain.EXAMPLES),
-    Command(check.check, check.EXAMPLES),
+    show,
+    files,
+    explain,
+    check,
     expiry.maintain,
     expiry.expire_snapshots,
     expiry.expire_changelogs,
     expiry.clear_consumers,
     expiry.reset_consumer,
-    Command(tags.tags, tags.EXAMPLES),
-    tagging.create_tag,
-    tagging.replace_tag,
-    tagging.rename_tag,
-    tagging.delete_tag,
-    tagging.expire_tags,
-    tagging.tag_schedule,
-    rewrites.rollback,
-    rewrites.fast_forward,
-    Command(branches.branches, branches.EXAMPLES),
-    rewrites.create_branch,
-    rewrites.delete_branch,
-    remove_orphan_files.remove_orphan_files,
-    Command(plans.plans, plans.EXAMPLES),
-    Command(execute.execute, execute.EXAMPLES),
-    Command(runs.runs, runs.EXAMPLES),
-    Command(report.report, report.EXAMPLES),
-    undo.undo,
+    roots.tags,
+    changes.create_tag,
+    changes.replace_tag,
+    changes.rename_tag,
+    changes.delete_tag,
+    changes.expire_tags,
+    changes.tag_schedule,
+    changes.rollback,
+    changes.fast_forward,
+    roots.branches,
+    changes.create_branch,
+    changes.delete_branch,
+    expiry.remove_orphan_files,
+    records.plans,
+    execute,
+    records.runs,
+    records.report,
+    changes.undo,
     Command(enable_events.enable_events, enable_events.EXAMPLES),
     Command(demo.demo, demo.EXAMPLES),
 )

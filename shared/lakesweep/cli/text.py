@@ -18,27 +18,8 @@ _SNAPSHOT_REASONS = ("retain_min", "consumer", "limit", "too_young", "commit_use
 """Reasons to keep snapshots. Every other reason is about files, or is in `_KEPT`."""
 _KEPT = {"changelog_retention": "changelog", "consumer_stays": "consumer"}
 """Reason -> what is kept for it."""
-
-
-_NO_EXPIRY = frozenset(
-    {
-        "expire_consumers",
-        "clear_consumers",
-        "reset_consumer",
-        "create_tag",
-        "replace_tag",
-        "rename_tag",
-        "delete_tag",
-        "expire_tags",
-        "auto_tags",
-        "rollback",
-        "fast_forward",
-        "create_branch",
-        "delete_branch",
-        "undo",
-    }
-)
-"""Operations that delete no snapshot by expiry."""
+_BY_EXPIRY = frozenset({"expire_snapshots", "remove_orphan_files"})
+"""Operations whose reports say which snapshots expire, even if it is none."""
 _WRITES_ONLY = frozenset({"create_tag", "replace_tag", "auto_tags", "create_branch"})
 """Operations that delete nothing."""
 
@@ -97,10 +78,8 @@ def _roots(document: Document) -> Iterator[str]:
     if document["operation"] == "expire_changelogs":
         yield _field("snapshots", there)
         yield _field("changelogs", going)
-    elif document["operation"] in _NO_EXPIRY:
-        yield _field("snapshots", there)
     else:
-        yield _field("snapshots", f"{there}, {going}")
+        yield _field("snapshots", f"{there}, {going}" if document["operation"] in _BY_EXPIRY else there)
 
 
 def _status(document: Document) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from lakesweep.cli.options import Control, EndpointUrl, Json, Place, Region
+from lakesweep.cli.text import counted
 
 EXAMPLES = (
     "lakesweep audit verify s3://lake/sales.db/orders --control s3://ops/lakesweep",
@@ -43,8 +44,6 @@ def verify(
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
-    from lakesweep.cli.text import counted
-
     for table in document["tables"]:
         state = "whole" if table["whole"] else "broken"
         runs = table["runs"]

@@ -5,18 +5,17 @@ from typing import Annotated
 
 import typer
 
-from lakesweep.cli.command import option_of
-from lakesweep.cli.options import Place, at_place
+from lakesweep.cli.command import option_of, reads
+from lakesweep.cli.options import Place
 from lakesweep.runs.parameters.signatures import GRACE
 
-EXAMPLES = (
+
+@reads(
     "lakesweep execute /data/orders 20260131T120000Z-1f2e3d4c",
     "lakesweep execute /data/orders 20260131T120000Z-1f2e3d4c --confirm 20260131T120000Z-1f2e3d4c",
     "lakesweep execute s3://lake/sales.db/orders 20260131T120000Z-1f2e3d4c --control s3://ops/lakesweep --engine spark",
+    place=("policy", "control", "external_root"),
 )
-
-
-@at_place("policy", "control", "external_root")
 def execute(
     place: Place,
     plan_id: Annotated[str, typer.Argument(metavar="PLAN_ID", help="Plan id, as a dry run or `plans` shows it.")],

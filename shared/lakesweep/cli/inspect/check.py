@@ -4,16 +4,16 @@ from typing import Annotated
 
 import typer
 
-from lakesweep.cli.options import Place, at_place
+from lakesweep.cli.command import reads
+from lakesweep.cli.options import Place
 
-EXAMPLES = (
+
+@reads(
     "lakesweep check /data/orders",
     "lakesweep check s3://lake/sales.db/orders --all-roots --control s3://ops/lakesweep",
     "lakesweep check s3://lake/sales.db --json",
+    place=("policy", "control"),
 )
-
-
-@at_place("policy", "control")
 def check(
     place: Place,
     all_roots: Annotated[

@@ -5,16 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from lakesweep.cli.command import option_of
-from lakesweep.cli.options import Place, at_place
+from lakesweep.cli.command import option_of, reads
+from lakesweep.cli.options import Place
+from lakesweep.cli.text import columns, counted, fields, human_bytes, human_time
 from lakesweep.runs.parameters.signatures import OLDER_THAN
-
-EXAMPLES = (
-    "lakesweep explain s3://lake/sales.db/orders",
-    "lakesweep explain /data/orders dt=2026-01-31/bucket-0/data-5b0c.parquet",
-    "lakesweep explain s3://lake/sales.db/orders s3://lake/sales.db/orders/tag/tag-month-end --json",
-    "lakesweep explain s3://lake/sales.db/orders manifest/manifest-8c1f-0 --control s3://ops/lakesweep",
-)
 
 _SAYS = {
     "missing": "readers need them, but they do not exist",
@@ -41,7 +35,13 @@ _SAYS = {
 _FIRST = 3
 
 
-@at_place("control")
+@reads(
+    "lakesweep explain s3://lake/sales.db/orders",
+    "lakesweep explain /data/orders dt=2026-01-31/bucket-0/data-5b0c.parquet",
+    "lakesweep explain s3://lake/sales.db/orders s3://lake/sales.db/orders/tag/tag-month-end --json",
+    "lakesweep explain s3://lake/sales.db/orders manifest/manifest-8c1f-0 --control s3://ops/lakesweep",
+    place=("control",),
+)
 def explain(
     place: Place,
     file: Annotated[
@@ -90,8 +90,6 @@ def _is_damaged(document: Mapping[str, Any]) -> bool:
 
 
 def _table_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    from lakesweep.cli.text import columns, counted, human_bytes
-
     noncurrent = document["noncurrent"]
     paid = document["bytes"] + (noncurrent["bytes"] if noncurrent else 0)
     times = "and no snapshot"
@@ -114,14 +112,10 @@ def _table_lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _file_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    from lakesweep.cli.text import fields
-
     yield from fields(_pairs(document))
 
 
 def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    from lakesweep.cli.text import human_bytes, human_time
-
     rule = f" ({document['rule'].replace('_', ' ')})" if document["rule"] else ""
     yield "object", document["path"]
     yield "status", f"{document['status']}{rule}: {document['why']}"
@@ -146,16 +140,12 @@ def _holder(holder: Mapping[str, Any]) -> str:
 
 
 def _run(run: Mapping[str, Any]) -> str:
-    from lakesweep.cli.text import human_time
-
     result = run["result"].replace("_", " ") + (f" ({run['why']})" if run["why"] else "")
     back = {True: "; restore it: lakesweep undo", False: "; it cannot be restored", None: ""}[run["restorable"]]
     return f"{run['run_id']}, {human_time(run['time_ms'])}, {run['operation'] or '?'}: {result}; {run['reason']}{back}"
 
 
 def _origin(origin: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    from lakesweep.cli.text import human_time
-
     if origin["first_seen_ms"] is not None:
         yield "first seen", f"as an orphan at {human_time(origin['first_seen_ms'])}"
     if origin["commit_user"] is not None:

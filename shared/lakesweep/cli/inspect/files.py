@@ -3,18 +3,20 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from lakesweep.cli.command import reads
 from lakesweep.cli.inspect.version import VersionOptions
-from lakesweep.cli.options import Place, at_place
+from lakesweep.cli.options import Place
+from lakesweep.cli.text import columns, counted, human_bytes
 
-EXAMPLES = (
+
+@reads(
     "lakesweep files /data/orders",
     "lakesweep files /data/orders --tag 2026-01-31 --json",
     "lakesweep files s3://lake/sales.db/orders --timestamp 2026-01-31T12:00:00Z",
     "lakesweep files s3://lake/sales.db/orders --version watermark-1769860800000",
+    place=("branch",),
+    more=VersionOptions,
 )
-
-
-@at_place("branch", more=VersionOptions)
 def files(place: Place, version: VersionOptions) -> int:
     """List the data files of one version of a table: the latest snapshot, unless an option names another version."""
     from lakesweep.cli.answer import answer_document
@@ -28,8 +30,6 @@ def files(place: Place, version: VersionOptions) -> int:
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
-    from lakesweep.cli.text import columns, counted, human_bytes
-
     found = document["files"]
     if document["snapshot_id"] is None:
         yield f"{document['table']}, branch {document['branch']}: no snapshot, so no files"

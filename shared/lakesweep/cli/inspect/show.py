@@ -5,17 +5,19 @@ from typing import Annotated, Any
 
 import typer
 
+from lakesweep.cli.command import reads
 from lakesweep.cli.inspect.version import VersionOptions
-from lakesweep.cli.options import Place, at_place
+from lakesweep.cli.options import Place
+from lakesweep.cli.text import counted, exact_time, fields, human_bytes
 
-EXAMPLES = (
+
+@reads(
     "lakesweep show /data/orders",
     "lakesweep show s3://lake/sales.db/orders --branch rt --pinned --json",
     "lakesweep show s3://lake/sales.db/orders --timestamp 2026-01-31T12:00:00Z",
+    place=("branch",),
+    more=VersionOptions,
 )
-
-
-@at_place("branch", more=VersionOptions)
 def show(
     place: Place,
     version: VersionOptions,
@@ -38,13 +40,10 @@ def show(
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
-    from lakesweep.cli.text import fields
-
     yield from fields(_pairs(document))
 
 
 def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    from lakesweep.cli.text import human_bytes
     from lakesweep.runs.parameters.times import say_span
 
     keys = document["primary_keys"]
@@ -77,8 +76,6 @@ def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _live(live: Mapping[str, Any], size: Any) -> str:
-    from lakesweep.cli.text import counted
-
     amounts = [counted(live["files"], "file")]
     if live["bytes"] is not None:
         amounts.append(size(live["bytes"]))
@@ -88,8 +85,6 @@ def _live(live: Mapping[str, Any], size: Any) -> str:
 
 
 def _version(version: Mapping[str, Any]) -> str:
-    from lakesweep.cli.text import exact_time
-
     held = f", held by tag {version['name']}" if version["kind"] == "tag" else ""
     mark = "" if version["watermark"] is None else f", watermark {version['watermark']}"
     rows = "" if version["delta_rows"] is None else f", {version['delta_rows']:+} rows"
@@ -100,8 +95,6 @@ def _version(version: Mapping[str, Any]) -> str:
 
 
 def _retention(rules: Mapping[str, Any] | None, what: str, duration: Any) -> str:
-    from lakesweep.cli.text import counted
-
     if rules is None:
         return "none that can be read"
     most = "no limit" if rules["retain_max"] >= 2_147_483_647 else f"at most {rules['retain_max']}"
@@ -110,8 +103,6 @@ def _retention(rules: Mapping[str, Any] | None, what: str, duration: Any) -> str
 
 
 def _range(found: Mapping[str, Any]) -> str:
-    from lakesweep.cli.text import exact_time
-
     if not found["count"]:
         return "none"
     first, last = (f"{found[end]['id']} ({exact_time(found[end]['time_ms'])})" for end in ("earliest", "latest"))
@@ -127,8 +118,6 @@ def _tag(tag: Mapping[str, Any], duration: Any) -> str:
 
 def _pin(pin: Mapping[str, Any], size: Any) -> str:
     where = f"at snapshot {pin['snapshot_id']}" if pin["kind"] == "tag" else f"from snapshot {pin['snapshot_id']} on"
-    from lakesweep.cli.text import counted
-
     amount = ""
     if pin["bytes"] is not None:
         amount = f", {counted(pin['files'], 'file')}, {size(pin['bytes'])} that would be freed without it"

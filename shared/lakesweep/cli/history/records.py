@@ -1,0 +1,158 @@
+"""`lakesweep plans`, `runs` and `report`: what is stored about the runs of a table."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from lakesweep.cli.command import reads
+from lakesweep.cli.options import Limit, Place
+from lakesweep.cli.text import columns, human_bytes, human_time, report_lines
+from lakesweep.errors import FormatError, MaintenanceError
+
+
+@reads(
+    "lakesweep plans /data/orders",
+    "lakesweep plans s3://lake/sales.db/orders --control s3://ops/lakesweep --json",
+    place=("control",),
+)
+def plans(place: Place, limit: Limit = 50) -> int:
+    """List the stored plans of a table, newest first."""
+    from lakesweep.cli.answer import answer_document
+    from lakesweep.cli.history.stored import list_plans
+
+    return answer_document(place, lambda opened: list_plans(opened, limit), _plan_lines)
+
+
+def _plan_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    if not document["plans"]:
+        yield f"no stored plan of {document['table']}"
+        return
+    yield from columns(
+        ("PLAN", "OPERATION", "BRANCH", "CREATED", "EXPIRES", "STATUS", "SNAPSHOTS", "ACTIONS"),
+        (
+            (
+                plan["plan_id"],
+                plan["operation"] or "-",
+                plan["branch"] or "-",
+                human_time(plan["created_ms"]),
+                human_time(plan["expires_ms"]),
+                plan["status"] + (" (needs --confirm)" if plan["needs_confirmation"] else ""),
+                _snapshots(plan),
+                "-" if plan["action_count"] is None else str(plan["action_count"]),
+            )
+            for plan in document["plans"]
+        ),
+    )
+    for plan in document["plans"]:
+        if plan["problem"] is not None:
+            yield f"plan {plan['plan_id']} cannot be read: {plan['problem']}"
+
+
+def _snapshots(plan: Mapping[str, Any]) -> str:
+    """Return how many snapshots are deleted and how many written; a replaced snapshot counts as both."""
+    if plan["action_count"] is None:
+        return "-"
+    goes = plan["expired_snapshot_count"] + plan["withdrawn_snapshot_count"]
+    comes = plan["written_snapshot_count"]
+    return " ".join(f"{sign}{count}" for sign, count in (("-", goes), ("+", comes)) if count) or "0"
+
+
+@reads(
+    "lakesweep runs /data/orders",
+    "lakesweep runs /data/orders --limit 5 --json",
+    "lakesweep runs s3://ops/lakesweep --since 1d",
+    place=("control",),
+)
+def runs(
+    place: Place,
+    limit: Limit = 20,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="DURATION", help="Only runs that began at most this long ago, such as 1d."),
+    ] = None,
+) -> int:
+    """List the runs that changed a table, newest first.
+
+    TABLE may also be a control location. Then the command lists the runs of all its tables.
+    """
+    from lakesweep.cli.answer import answer_call, answer_document
+    from lakesweep.cli.history.audited import control_store, runs_of_all, runs_of_table
+    from lakesweep.runs.parameters.times import parse_span_ms
+    from lakesweep.runs.session import Table
+
+    def begin_ms(now_ms: int) -> int | None:
+        return None if since is None else now_ms - parse_span_ms(since, "--since")
+
+    def read(opened: Table) -> Mapping[str, Any]:
+        return runs_of_table(opened, limit, begin_ms(opened.store.now_ms()) if since is not None else None)
+
+    try:
+        control = control_store(place)
+    except MaintenanceError:
+        control = None  # the answer for the table reports the problem of the place
+    if control is None:
+        return answer_document(place, read, _run_lines)
+    return answer_call(
+        lambda: runs_of_all(place, control, limit, begin_ms(control.now_ms())), _run_lines, as_json=place.as_json
+    )
+
+
+def _run_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    if not document["runs"]:
+        yield f"no run of {document.get('table') or document['control']}"
+        return
+    head = ("RUN", "OPERATION", "BRANCH", "FINISHED", "STATUS", "DELETED", "BYTES", "UNDO")
+    is_of_all = "control" in document
+    yield from columns(
+        ("TABLE", *head) if is_of_all else head,
+        (
+            (
+                *((run["table"],) if is_of_all else ()),
+                run["run_id"],
+                run["operation"] or "-",
+                run["branch"] or "-",
+                "-" if run["finished_ms"] is None else human_time(run["finished_ms"]),
+                str(run["status"]),
+                "-" if run["deleted"] is None else str(run["deleted"]),
+                "-" if run["bytes"] is None else human_bytes(run["bytes"]),
+                _undo(run),
+            )
+            for run in document["runs"]
+        ),
+    )
+    for run in document["runs"]:
+        if run["problem"] is not None:
+            yield f"run {run['run_id']} cannot be read: {run['problem']}"
+
+
+def _undo(run: Mapping[str, Any]) -> str:
+    if not run["undoable"]:
+        return str(run["undoable_reason"]).replace("_", " ")
+    return "yes" if run["undoable_until_ms"] is None else f"until {human_time(run['undoable_until_ms'])}"
+
+
+@reads(
+    "lakesweep report /data/orders 20260131T120000Z-1f2e3d4c",
+    place=("control",),
+)
+def report(
+    place: Place,
+    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Run id, as `runs` shows it.")],
+) -> int:
+    """Print what one run did. With --json, print the document as it is stored."""
+    from lakesweep.cli.answer import answer_document
+    from lakesweep.cli.history.stored import stored_report
+
+    return answer_document(place, lambda opened: stored_report(opened, run_id), _told)
+
+
+def _told(document: Mapping[str, Any]) -> Iterator[str]:
+    try:
+        yield from list(report_lines(document["report"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FormatError(
+            f"report of run {document['report']['run_id']}: expected the fields of a report, found it damaged; --json "
+            "prints it unchanged"
+        ) from error
+    yield f"{'time':<10} {human_time(document['started_ms'])} to {human_time(document['finished_ms'])}"
