@@ -14,7 +14,7 @@ from lakesweep.format.codec import from_json
 from lakesweep.model.paths.stays import Allowance
 from lakesweep.operations.undo.undo import undo
 from lakesweep.runs.allowance import allowed_roots
-from lakesweep.runs.execute_in_waves import executor_of
+from lakesweep.runs.execution import executor_of
 from lakesweep.runs.run import execute_stored
 from lakesweep.spark.execute import DeleteLane
 from lakesweep.spark.tasks import Access, Task

@@ -9,8 +9,8 @@ import pytest
 from lakesweep.aws.messages import OrphanScan, to_body
 from lakesweep.aws.queues import Queues
 from lakesweep.aws.scans import scans as module
-from lakesweep.aws.scans.outbox import ScanOutbox
 from lakesweep.aws.scans.result import SCANS, result_name
+from lakesweep.aws.scans.tasks import ScanOutbox
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import AccessDeniedError, MaintenanceError, OutOfTimeError, StalePlanError, StorageError
 from lakesweep.storage.store import DeleteRequest

@@ -15,8 +15,7 @@ from lakesweep.execute.waves.driver import Workers
 from lakesweep.execute.waves.slices import Assignment, Site, SliceResult, work
 from lakesweep.model.plan import PlanHeader
 from lakesweep.model.report import RunReport
-from lakesweep.runs.execute_in_waves import executor_of
-from lakesweep.runs.execution import PlanExecutor
+from lakesweep.runs.execution import PlanExecutor, executor_of
 from lakesweep.storage.guard import Guard
 from lakesweep.storage.store import Store
 from tests.support.orphan_scene import FOLDER, OPERATION, OrphanScene, unique

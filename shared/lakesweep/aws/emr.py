@@ -10,7 +10,7 @@ Source: Amazon EMR Serverless API Reference, "StartJobRun"; Amazon EMR Serverles
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from lakesweep.control.area import table_key
@@ -100,10 +100,8 @@ class SparkJob:
     """Additional arguments for the job's command line."""
     plan_id: str | None = None
     """For `execute`."""
-    branch: str | None = None
     objects: int | None = None
     """About how many objects are in the table; `None` if unknown."""
-    tags: Mapping[str, str] = field(default_factory=dict)
     state_id: str | None = None
     """Id of the stored state with which the job continues; `None`: the scan's own id."""
 
@@ -156,7 +154,7 @@ def start_job_run(job: SparkJob, settings: EmrSettings) -> dict[str, object]:
                 ),
             }
         },
-        "tags": {"lakesweep:scan-id": job.scan_id, "lakesweep:job": job.kind, **job.tags},
+        "tags": {"lakesweep:scan-id": job.scan_id, "lakesweep:job": job.kind},
     }
     if settings.log_group is not None:
         arguments["configurationOverrides"] = {
@@ -177,8 +175,7 @@ def _command_line(job: SparkJob, settings: EmrSettings) -> tuple[str, ...]:
     always = ("--control", settings.control, "--engine", "spark", "--json")
     if job.kind == "plan":
         return (*what, *always, "--scan-id", job.state_id or job.scan_id, *job.arguments)
-    branch = () if job.branch is None else ("--branch", job.branch)
-    return (*what, *always, *branch, *job.arguments)
+    return (*what, *always, *job.arguments)
 
 
 def _configuration(size: Size, settings: EmrSettings) -> dict[str, str]:

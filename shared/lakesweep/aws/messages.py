@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.codec import Check, Text, from_json
 from lakesweep.format.names import branch_name_of
-from lakesweep.format.values.json_document import get_int, get_str, parse_object, require_str, wrong_type
+from lakesweep.format.values.json_document import get_int, parse_object, require_str, wrong_type
 from lakesweep.model.table_ref import MAIN
 from lakesweep.storage.keys import is_key
 
@@ -269,13 +269,3 @@ def dedup_id_of(hint: Hint) -> str:
         return uuid.uuid4().hex
     text = "\0".join((hint.table, hint.branch, str(hint.snapshot_id), str(hint.hop)))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def branch_of(document: dict[str, object], name: str) -> str:
-    """Return the branch that a message or an invocation names; main by default.
-
-    Raises:
-        FormatError: It is not a valid name of a branch.
-    """
-    branch: str = from_json(Branch, get_str(document, "branch", name) or MAIN, name, "branch")
-    return branch

@@ -4,18 +4,17 @@ The function behind this module has no permission to delete. It stores the plan 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from lakesweep.aws.jobs.documents import job_name
-from lakesweep.aws.messages import SparkScan, Work, branch_of
+from lakesweep.aws.messages import Branch, SparkScan, Work
 from lakesweep.aws.orphan_arguments import call_of
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.scans.demand import ask_for_scans
 from lakesweep.aws.telemetry import summary_of
 from lakesweep.control.plans import load_header
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
-from lakesweep.format.values.json_document import get_object, get_str, require_str, wrong_type
-from lakesweep.model.roots import MAIN, check_whole
+from lakesweep.format.codec import Text, from_json
 from lakesweep.model.safety import MAX_GRACE_MS
 from lakesweep.operations.maintenance import maintain
 from lakesweep.operations.orphans import local as remove_orphan_files
@@ -38,21 +37,23 @@ SPARK = "spark"
 FUNCTIONS = ("lambda", "auto")
 """Backends that are other functions, or that let the first function choose."""
 _NAME = "event"
-_KEYS = frozenset({"operation", "table", "branch", "arguments", "execute", "plan_id", "confirm"})
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
     """What an invocation asks for."""
 
-    operation: str
-    table: str
-    branch: str
+    operation: Text
+    table: Text
+    branch: Branch
     arguments: Mapping[str, object]
     execute: bool
-    plan_id: str | None
+    plan_id: Text | None
     """Id of the stored plan, for `execute`."""
-    confirm: str | None
+    confirm: Text | None
+
+
+_KEYS = frozenset(each.name for each in fields(Demand))
 
 
 def parse_demand(event: object) -> Demand:
@@ -66,18 +67,10 @@ def parse_demand(event: object) -> Demand:
     unknown = sorted(str(key) for key in event if key not in _KEYS)
     if unknown:
         raise FormatError(f"{_NAME}: expected some of {', '.join(sorted(_KEYS))}, found {unknown[0][:100]!r}")
-    execute = event.get("execute", False)
-    if not isinstance(execute, bool):
-        raise wrong_type(_NAME, "execute", "true or false", execute)
-    return Demand(
-        operation=require_str(event, "operation", _NAME),
-        table=require_str(event, "table", _NAME),
-        branch=branch_of(event, _NAME),
-        arguments=get_object(event, "arguments", _NAME),
-        execute=execute,
-        plan_id=get_str(event, "plan_id", _NAME),
-        confirm=get_str(event, "confirm", _NAME),
-    )
+    given = {name: value for name, value in event.items() if value is not None and (name, value) != ("branch", "")}
+    absent = {**dict.fromkeys(_KEYS), "branch": MAIN, "arguments": {}, "execute": False}
+    demand: Demand = from_json(Demand, absent | given, _NAME)
+    return demand
 
 
 def answer_demand(runtime: Runtime, event: object, context: Context) -> dict[str, object]:

@@ -14,6 +14,7 @@ from lakesweep.errors import FormatError, LeaseLostError, MaintenanceError, Refu
 from lakesweep.execute.attempt import Attempt, Environment, Executed, forget
 from lakesweep.execute.branch_rewrites.progress import moved_branch
 from lakesweep.execute.part_actions import NOT_FILES_ALONE
+from lakesweep.execute.waves.driver import Workers, execute_in_waves
 from lakesweep.model.plan import Plan, moves_roots
 from lakesweep.model.report import RunReport
 from lakesweep.model.safety import DELETE_MARGIN_MS
@@ -38,6 +39,19 @@ class PlanExecutor:
 
 LOCAL = PlanExecutor(local_executor.load, local_executor.carry_out)
 """Executes plans in this process."""
+
+
+def executor_of(workers: Callable[[Environment], Workers]) -> PlanExecutor:
+    """Return the executor that runs a large plan of files with many processes.
+
+    Args:
+        workers: Provides the workers, given the environment that they work with.
+    """
+
+    def execute(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
+        return execute_in_waves(env, plan.header, attempt, workers(env))
+
+    return PlanExecutor(local_executor.load_files_plan, execute)
 
 
 def require_area(table: Table, what: str = "--execute") -> ControlArea:

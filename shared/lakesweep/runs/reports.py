@@ -1,6 +1,7 @@
 """The report of one call: what it planned, did, or refused to do."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from lakesweep.control.reports import PUT_OFF
 from lakesweep.errors import LeaseLostError, RefusedError, StalePlanError
@@ -26,18 +27,11 @@ def refused(table: Table, operation: str, error: RefusedError, plan: Plan | None
     sentence = str(error)
     if table.ref.location not in sentence:
         sentence = f"table {table.ref}: {sentence}"
-    return RunReport(
-        operation=operation,
-        table=table.ref.location,
-        branch=table.ref.branch,
-        status="stale" if isinstance(error, StalePlanError) else "refused",
-        plan=plan,
-        refusal=Refusal(error.code, sentence),
-        requests=table.counter.snapshot(),
-    )
+    status: Status = "stale" if isinstance(error, StalePlanError) else "refused"
+    return replace(report_of(table, operation, status, plan), refusal=Refusal(error.code, sentence))
 
 
-def report_of(table: Table, operation: str, status: Status, plan: Plan) -> RunReport:
+def report_of(table: Table, operation: str, status: Status, plan: Plan | None) -> RunReport:
     """Return the report of a call that did not execute the plan."""
     return RunReport(
         operation=operation,
@@ -60,18 +54,14 @@ def executed_report(table: Table, plan: Plan, run_id: str, executed: Executed, w
         after = ""
     elif executed.code == LeaseLostError.code:
         after = f"; the run that took the lease has finished plan {plan_id}, or the next run does"
-    return RunReport(
-        operation=plan.header.operation,
-        table=table.ref.location,
+    return replace(
+        report_of(table, plan.header.operation, _STATUS[executed.status], plan),
         branch=plan.header.branch,
-        status=_STATUS[executed.status],
-        plan=plan,
         run_id=run_id,
         executed=True,
         warnings=warnings,
         refusal=Refusal(executed.code, executed.message + after) if executed.message else None,
         outcome=executed.outcome,
-        requests=table.counter.snapshot(),
     )
 
 

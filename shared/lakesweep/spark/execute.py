@@ -18,8 +18,7 @@ from lakesweep.execute.attempt import Environment
 from lakesweep.execute.waves.driver import KEYS_PER_S, Workers
 from lakesweep.execute.waves.slices import Assignment, Site, SliceResult, work
 from lakesweep.format.codec import from_json, to_json
-from lakesweep.runs.execute_in_waves import executor_of
-from lakesweep.runs.execution import PlanExecutor
+from lakesweep.runs.execution import PlanExecutor, executor_of
 from lakesweep.spark.tasks import Access, Row, Task, check_workers, count_requests, run_tasks
 from lakesweep.storage.guard import Guard
 from lakesweep.storage.open import StoreSettings

@@ -20,11 +20,8 @@ LOCAL_SETTINGS = {
 """Settings of a local session. They let only this machine connect to it."""
 
 
-def open_session(master: str | None = None) -> "SparkSession":
-    """Return the session of this process, or start a new one.
-
-    Args:
-        master: Where a new session runs. `None`: where `spark-submit` says, or else on all cores of this machine.
+def open_session() -> "SparkSession":
+    """Return the session of this process, or start a new one: where `spark-submit` says, or else on this machine.
 
     Raises:
         UsageError: PySpark, another package or Java is missing.
@@ -47,8 +44,6 @@ def open_session(master: str | None = None) -> "SparkSession":
     try:
         SparkContext._ensure_initialized()  # else a SparkConf does not contain the settings of spark-submit
         conf = SparkConf().setAppName("lakesweep").set("spark.ui.showConsoleProgress", "false")
-        if master is not None:
-            conf = conf.setMaster(master)
         if not conf.contains("spark.master"):
             conf = conf.setMaster("local[*]")
         if str(conf.get("spark.master")).startswith("local"):

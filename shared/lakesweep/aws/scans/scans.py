@@ -15,9 +15,9 @@ from lakesweep.aws.messages import OrphanScan, SparkScan, Work
 from lakesweep.aws.orphan_arguments import OPERATION, call_of, of_the_scan
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.scans.engine import FUNCTIONS, HERE, Chosen, choose_here
-from lakesweep.aws.scans.outbox import ScanOutbox
 from lakesweep.aws.scans.result import PlanResult, ScanResult, document_of, plan_result_of
 from lakesweep.aws.scans.schedule import FAILED, note_end
+from lakesweep.aws.scans.tasks import ScanOutbox
 from lakesweep.errors import (
     AccessDeniedError,
     MaintenanceError,

@@ -84,10 +84,11 @@ def _none_of(table: Table) -> list[Document]:
 
 def _plan(area: ControlArea, plan_id: str, begun: str | None, now_ms: int) -> Document:
     """Return the row of a plan. A plan that cannot be read does not affect other rows."""
+    row: Document = dict.fromkeys(_PLAN_ROW)
     try:
-        return {**_plan_row(area, plan_id, begun, now_ms), "problem": None}
+        return row | _plan_row(area, plan_id, begun, now_ms)
     except (FormatError, RefusedError) as error:
-        return {**dict.fromkeys(_PLAN_ROW), "plan_id": plan_id, "status": UNREADABLE, "problem": str(error)}
+        return row | {"plan_id": plan_id, "status": UNREADABLE, "problem": str(error)}
 
 
 def _plan_row(area: ControlArea, plan_id: str, begun: str | None, now_ms: int) -> Document:
@@ -100,16 +101,11 @@ def _plan_row(area: ControlArea, plan_id: str, begun: str | None, now_ms: int) -
     else:
         status = "expired" if now_ms >= header.expires_ms else "waiting"
     expired = header.snapshots.get("expired")
+    of_header = ("plan_id", "operation", "branch", "created_ms", "expires_ms", "needs_confirmation", "action_count")
     return {
-        "plan_id": header.plan_id,
-        "operation": header.operation,
-        "branch": header.branch,
-        "created_ms": header.created_ms,
-        "expires_ms": header.expires_ms,
+        **{name: getattr(header, name) for name in of_header},
         "status": status,
         "run_id": None if end is None else end.run_id,
-        "needs_confirmation": header.needs_confirmation,
-        "action_count": header.action_count,
         "expired_snapshot_count": len(expired) if isinstance(expired, list) else 0,
         "withdrawn_snapshot_count": len(_paths(plan, before=True)),
         "written_snapshot_count": len(_paths(plan, before=False)),
@@ -158,11 +154,11 @@ def list_runs(table: Table, limit: int) -> Document:
 
 def _run(area: ControlArea, run_id: str, lease: LeaseDocument | FormatError, days: int | None, now_ms: int) -> Document:
     """Return the row of a run. A report that cannot be read does not affect other rows."""
+    row: Document = {**dict.fromkeys(_RUN_ROW), "run_id": run_id}
     try:
-        return {**_run_row(area, run_id, lease, days, now_ms), "problem": None}
+        return row | _run_row(area, run_id, lease, days, now_ms)
     except (FormatError, RefusedError) as error:
-        unknown = {**dict.fromkeys(_RUN_ROW), "undoable": False, "undoable_reason": error.code}
-        return {**unknown, "run_id": run_id, "status": UNREADABLE, "problem": str(error)}
+        return row | {"status": UNREADABLE, "undoable": False, "undoable_reason": error.code, "problem": str(error)}
 
 
 def _undoable(area: ControlArea, run_id: str, started_ms: int, days: int | None, now_ms: int) -> Document:
@@ -198,17 +194,10 @@ def _run_row(
     report: Document = stored["report"]
     outcome: Document = report.get("outcome") or {}
     return {
-        "run_id": run_id,
-        "operation": report.get("operation"),
-        "branch": report.get("branch"),
-        "plan_id": report.get("plan_id"),
-        "started_ms": stored.get("started_ms"),
-        "finished_ms": stored.get("finished_ms"),
-        "status": report.get("status"),
-        "deleted": outcome.get("deleted", 0),
+        **{name: report.get(name) for name in ("operation", "branch", "plan_id", "status")},
+        **{name: stored.get(name) for name in ("started_ms", "finished_ms")},
+        **{name: outcome.get(name, 0) for name in ("deleted", "bytes")},
         "failed_count": len(outcome.get("failed", ())),
-        "bytes": outcome.get("bytes", 0),
-        "finished_by": None,
         **_undoable(area, run_id, stored["started_ms"], days, now_ms),
     }
 
@@ -221,18 +210,11 @@ def _unreported_row(area: ControlArea, run_id: str, lease: LeaseDocument, days: 
             header = load_header(area, run.plan_id)
         except (FormatError, RefusedError):  # the plan is gone or damaged, but the run is still known
             header = None
+    of_run = ("plan_id", "started_ms", "status", "deleted", "bytes", "finished_by")
     return {
-        "run_id": run_id,
-        "operation": None if header is None else header.operation,
-        "branch": None if header is None else header.branch,
-        "plan_id": run.plan_id,
-        "started_ms": run.started_ms,
-        "finished_ms": None,
-        "status": run.status,
-        "deleted": run.deleted,
+        **{name: getattr(header, name, None) for name in ("operation", "branch")},
+        **{name: getattr(run, name) for name in of_run},
         "failed_count": run.failed,
-        "bytes": run.bytes,
-        "finished_by": run.finished_by,
         **_undoable(area, run_id, run.started_ms or 0, days, now_ms),
     }
 
