@@ -68,7 +68,7 @@ def parse_demand(event: object) -> Demand:
     if unknown:
         raise FormatError(f"{_NAME}: expected some of {', '.join(sorted(_KEYS))}, found {unknown[0][:100]!r}")
     given = {name: value for name, value in event.items() if value is not None and (name, value) != ("branch", "")}
-    absent = {**dict.fromkeys(_KEYS), "branch": MAIN, "arguments": {}, "execute": False}
+    absent: dict[str, object] = {**dict.fromkeys(_KEYS), "branch": MAIN, "arguments": {}, "execute": False}
     demand: Demand = from_json(Demand, absent | given, _NAME)
     return demand
 
