@@ -16,7 +16,7 @@ from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.codec import Check, Text, from_json
 from lakesweep.format.names import branch_name_of
 from lakesweep.format.values.json_document import get_int, parse_object, require_str, wrong_type
-from lakesweep.model.table_ref import MAIN
+from lakesweep.model.roots import MAIN
 from lakesweep.storage.keys import is_key
 
 MESSAGE_VERSION = 1

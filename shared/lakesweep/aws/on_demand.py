@@ -15,6 +15,7 @@ from lakesweep.aws.telemetry import summary_of
 from lakesweep.control.plans import load_header
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
 from lakesweep.format.codec import Text, from_json
+from lakesweep.model.roots import MAIN, check_whole
 from lakesweep.model.safety import MAX_GRACE_MS
 from lakesweep.operations.maintenance import maintain
 from lakesweep.operations.orphans import local as remove_orphan_files

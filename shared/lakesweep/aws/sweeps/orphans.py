@@ -15,7 +15,7 @@ from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.scans.schedule import Scheduled, next_step, read_scheduled, write_scheduled
 from lakesweep.aws.sweeps.tables import TableSweep, sweep_tables
 from lakesweep.errors import PreconditionFailedError
-from lakesweep.model.table_ref import MAIN
+from lakesweep.model.roots import MAIN
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.session import Table

@@ -18,8 +18,8 @@ from lakesweep.aws.sweeps.tables import Ask, Counts, TableSweep, sweep_tables
 from lakesweep.control.state import BranchState, read_states
 from lakesweep.errors import FormatError
 from lakesweep.format.names import branch_name_of
+from lakesweep.model.roots import MAIN
 from lakesweep.model.safety import CLOCK_MARGIN_MS
-from lakesweep.model.table_ref import MAIN
 from lakesweep.operations.maintenance.triage import lag_of
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.pass_state import clock_ms

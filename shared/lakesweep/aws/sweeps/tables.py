@@ -12,7 +12,7 @@ from lakesweep.aws.places import FolderVisits, TableFolder, places_of
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.errors import MaintenanceError, OutOfTimeError
 from lakesweep.model.fleet_policy import FleetPolicy
-from lakesweep.model.table_ref import MAIN
+from lakesweep.model.roots import MAIN
 from lakesweep.runs.fleet import may_delete, read_policy, ruling_in
 from lakesweep.runs.session import Table
 from lakesweep.storage.open import open_store
