@@ -4,17 +4,13 @@ import errno
 import sys
 from typing import Annotated
 
-import typer
-
-from lakesweep.cli.options import Json
+from lakesweep.cli.options import Json, option
 
 EXAMPLES = ("lakesweep demo", "lakesweep demo --commits 60 --json")
 
 
 def demo(
-    commits: Annotated[
-        int, typer.Option("--commits", metavar="N", help="How many commits the writer makes; at least 12.")
-    ] = 40,
+    commits: Annotated[int, option("--commits", "How many commits the writer makes; at least 12.", "N")] = 40,
     as_json: Json = False,
 ) -> int:
     """Write a table, expire its snapshots, and show that it still reads the same.

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakesweep.cli.options import EndpointUrl, Json, Place, Region
+from lakesweep.cli.options import EndpointUrl, Json, Place, Region, option
 from lakesweep.cli.text import fields
 
 EXAMPLES = ("lakesweep enable-events lake", "lakesweep enable-events lake --execute")
@@ -20,7 +20,7 @@ def enable_events(
     bucket: Annotated[str, typer.Argument(metavar="BUCKET", help="Name of a bucket, or s3://bucket.")],
     *,
     execute: Annotated[
-        bool, typer.Option("--execute", help="Change the bucket's notifications; otherwise nothing changes.")
+        bool, option("--execute", "Change the bucket's notifications; otherwise nothing changes.")
     ] = False,
     endpoint_url: EndpointUrl = None,
     region: Region = None,

@@ -10,44 +10,46 @@ import typer
 
 from lakesweep.errors import UsageError, masked
 
+
+def option(name: str, text: str, metavar: str | None = None) -> Any:
+    """Return an option as the parser reads it."""
+    return typer.Option(name, metavar=metavar, help=text)
+
+
 TablePath = Annotated[
     str,
     typer.Argument(metavar="TABLE", help="A table directory: a local path or s3://bucket/prefix."),
 ]
-Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Branch of the table.")]
+Branch = Annotated[str, option("--branch", "Branch of the table.", "NAME")]
 Control = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--control",
-        metavar="LOCATION",
-        help="Location of plans, lease and ledger: a local path or s3://bucket/prefix outside the table. By default "
+        "Location of plans, lease and ledger: a local path or s3://bucket/prefix outside the table. By default "
         "$LAKESWEEP_CONTROL, else (for a local table) ~/.local/state/lakesweep.",
+        "LOCATION",
     ),
 ]
-EndpointUrl = Annotated[
-    str | None, typer.Option("--endpoint-url", metavar="URL", help="Endpoint of an S3-compatible store.")
-]
-Region = Annotated[str | None, typer.Option("--region", metavar="NAME", help="Region of the bucket.")]
+EndpointUrl = Annotated[str | None, option("--endpoint-url", "Endpoint of an S3-compatible store.", "URL")]
+Region = Annotated[str | None, option("--region", "Region of the bucket.", "NAME")]
 ExternalRoot = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--external-root",
-        metavar="LOCATION",
-        help="Allow deleting files outside the table below this location, if the table's schema declares an external "
+        "Allow deleting files outside the table below this location, if the table's schema declares an external "
         "path there; repeatable. All others are kept.",
+        "LOCATION",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document (docs/cli_json.md).")]
-Execute = Annotated[bool, typer.Option("--execute", help="Execute the plan; otherwise nothing in the table changes.")]
+Json = Annotated[bool, option("--json", "Print one JSON document (docs/cli_json.md).")]
+Execute = Annotated[bool, option("--execute", "Execute the plan; otherwise nothing in the table changes.")]
 Policy = Annotated[
     str | None,
-    typer.Option(
-        "--policy",
-        metavar="LOCATION",
-        help="Fleet policy (JSON): a local path or s3://bucket/key. By default $LAKESWEEP_POLICY.",
+    option(
+        "--policy", "Fleet policy (JSON): a local path or s3://bucket/key. By default $LAKESWEEP_POLICY.", "LOCATION"
     ),
 ]
-Limit = Annotated[int, typer.Option("--limit", metavar="N", help="List the newest N.")]
+Limit = Annotated[int, option("--limit", "List the newest N.", "N")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from lakesweep.cli.command import option_of, reads
-from lakesweep.cli.options import Place
+from lakesweep.cli.options import Place, option
 from lakesweep.runs.parameters.signatures import GRACE
 
 
@@ -20,26 +20,18 @@ def execute(
     place: Place,
     plan_id: Annotated[str, typer.Argument(metavar="PLAN_ID", help="Plan id, as a dry run or `plans` shows it.")],
     confirm: Annotated[
-        str | None,
-        typer.Option("--confirm", metavar="PLAN_ID", help="The plan id again, for a plan that needs confirmation."),
+        str | None, option("--confirm", "The plan id again, for a plan that needs confirmation.", "PLAN_ID")
     ] = None,
     grace: Annotated[str | None, option_of(GRACE)] = None,
-    branch: Annotated[
-        str | None, typer.Option("--branch", metavar="NAME", help="Refuse a plan of another branch.")
-    ] = None,
+    branch: Annotated[str | None, option("--branch", "Refuse a plan of another branch.", "NAME")] = None,
     engine: Annotated[
         str | None,
-        typer.Option(
-            "--engine",
-            metavar="ENGINE",
-            help="local: this process. spark: executors of a Spark session, for plans of orphan files.",
+        option(
+            "--engine", "local: this process. spark: executors of a Spark session, for plans of orphan files.", "ENGINE"
         ),
     ] = None,
     rate: Annotated[
-        str | None,
-        typer.Option(
-            "--rate", metavar="N", help="With --engine spark: delete at most N objects a second; default 2000."
-        ),
+        str | None, option("--rate", "With --engine spark: delete at most N objects a second; default 2000.", "N")
     ] = None,
 ) -> int:
     """Execute a stored plan.

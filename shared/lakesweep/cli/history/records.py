@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from lakesweep.cli.command import reads
-from lakesweep.cli.options import Limit, Place
+from lakesweep.cli.options import Limit, Place, option
 from lakesweep.cli.text import columns, human_bytes, human_time, report_lines
 from lakesweep.errors import FormatError, MaintenanceError
 
@@ -68,8 +68,7 @@ def runs(
     place: Place,
     limit: Limit = 20,
     since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="DURATION", help="Only runs that began at most this long ago, such as 1d."),
+        str | None, option("--since", "Only runs that began at most this long ago, such as 1d.", "DURATION")
     ] = None,
 ) -> int:
     """List the runs that changed a table, newest first.

@@ -2,10 +2,8 @@
 
 from typing import Annotated
 
-import typer
-
 from lakesweep.cli.command import reads
-from lakesweep.cli.options import Place
+from lakesweep.cli.options import Place, option
 
 
 @reads(
@@ -18,9 +16,9 @@ def check(
     place: Place,
     all_roots: Annotated[
         bool,
-        typer.Option(
+        option(
             "--all-roots",
-            help="Check the data files of every snapshot, tag and changelog, not only of the newest snapshot of each "
+            "Check the data files of every snapshot, tag and changelog, not only of the newest snapshot of each "
             "branch.",
         ),
     ] = False,

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from lakesweep.cli.command import option_of, reads
-from lakesweep.cli.options import Place
+from lakesweep.cli.options import Place, option
 from lakesweep.cli.text import columns, counted, fields, human_bytes, human_time
 from lakesweep.runs.parameters.signatures import OLDER_THAN
 
@@ -52,10 +52,7 @@ def explain(
     ] = None,
     older_than: Annotated[str | None, option_of(OLDER_THAN)] = None,
     quarantine: Annotated[
-        str | None,
-        typer.Option(
-            "--quarantine", metavar="DURATION", help="Quarantine of this table's orphan scans, such as '1 d'."
-        ),
+        str | None, option("--quarantine", "Quarantine of this table's orphan scans, such as '1 d'.", "DURATION")
     ] = None,
 ) -> int:
     """Explain why an object exists, or what happened to it. Without FILE, explain why the table's bytes are kept.

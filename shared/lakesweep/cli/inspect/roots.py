@@ -3,10 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
-import typer
-
 from lakesweep.cli.command import option_of, reads
-from lakesweep.cli.options import Place
+from lakesweep.cli.options import Place, option
 from lakesweep.cli.text import columns, exact_time, human_bytes, human_time
 from lakesweep.runs.parameters.signatures import TIME_ZONE
 
@@ -18,9 +16,7 @@ from lakesweep.runs.parameters.signatures import TIME_ZONE
 )
 def tags(
     place: Place,
-    name: Annotated[
-        list[str] | None, typer.Option("--name", metavar="NAME", help="Only the tag of this name; repeatable.")
-    ] = None,
+    name: Annotated[list[str] | None, option("--name", "Only the tag of this name; repeatable.", "NAME")] = None,
     time_zone: Annotated[str | None, option_of(TIME_ZONE)] = None,
 ) -> int:
     """List the tags of a branch, with the snapshot and the end of life of each."""
@@ -73,8 +69,7 @@ def _tag_lines(document: Mapping[str, Any]) -> Iterator[str]:
 def branches(
     place: Place,
     sizes: Annotated[
-        bool,
-        typer.Option("--sizes", help="Show how many bytes each branch alone keeps; reads the metadata of all roots."),
+        bool, option("--sizes", "Show how many bytes each branch alone keeps; reads the metadata of all roots.")
     ] = False,
 ) -> int:
     """List the branches of a table: where each began and what it contains."""

@@ -3,11 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
-import typer
-
 from lakesweep.cli.command import reads
 from lakesweep.cli.inspect.version import VersionOptions
-from lakesweep.cli.options import Place
+from lakesweep.cli.options import Place, option
 from lakesweep.cli.text import counted, exact_time, fields, human_bytes
 
 
@@ -23,9 +21,7 @@ def show(
     version: VersionOptions,
     pinned: Annotated[
         bool,
-        typer.Option(
-            "--pinned", help="Measure live files, and files that old consumers, branches and tags hold; reads more."
-        ),
+        option("--pinned", "Measure live files, and files that old consumers, branches and tags hold; reads more."),
     ] = False,
 ) -> int:
     """Show a table's roots, retention and oddities; and one version if an option names it."""

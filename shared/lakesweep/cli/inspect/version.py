@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from lakesweep.cli.options import option
 
 if TYPE_CHECKING:
     from lakesweep.runs.parameters.time_travel import Version
@@ -13,33 +13,27 @@ if TYPE_CHECKING:
 class VersionOptions:
     """The options of `show` and `files` that name a version. As typed, not yet checked."""
 
-    snapshot: Annotated[int | None, typer.Option("--snapshot", metavar="N", help="The version of this snapshot.")] = (
-        None
-    )
-    tag: Annotated[str | None, typer.Option("--tag", metavar="NAME", help="The version of this tag.")] = None
+    snapshot: Annotated[int | None, option("--snapshot", "The version of this snapshot.", "N")] = None
+    tag: Annotated[str | None, option("--tag", "The version of this tag.", "NAME")] = None
     timestamp: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--timestamp",
-            metavar="TIME",
-            help="The last snapshot committed at or before this time: ISO-8601 with a zone, or epoch milliseconds.",
+            "The last snapshot committed at or before this time: ISO-8601 with a zone, or epoch milliseconds.",
+            "TIME",
         ),
     ] = None
     watermark: Annotated[
-        int | None,
-        typer.Option("--watermark", metavar="W", help="The first snapshot with this or a higher watermark."),
+        int | None, option("--watermark", "The first snapshot with this or a higher watermark.", "W")
     ] = None
     version: Annotated[
-        str | None,
-        typer.Option(
-            "--version", metavar="TEXT", help="As in VERSION AS OF: a tag, else watermark-<n>, else a snapshot's id."
-        ),
+        str | None, option("--version", "As in VERSION AS OF: a tag, else watermark-<n>, else a snapshot's id.", "TEXT")
     ] = None
     fall_back_to_tags: Annotated[
         bool,
-        typer.Option(
+        option(
             "--fall-back-to-tags",
-            help="If the snapshot has expired, use a tag that still holds it, or for a time the last tag before it. "
+            "If the snapshot has expired, use a tag that still holds it, or for a time the last tag before it. "
             "Paimon does not do this.",
         ),
     ] = False
