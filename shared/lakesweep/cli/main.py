@@ -3,8 +3,12 @@
 A command imports its modules only when it runs, so that `--help` stays quick.
 """
 
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -20,8 +24,7 @@ from lakesweep.cli.inspect.explain import explain
 from lakesweep.cli.inspect.files import files
 from lakesweep.cli.inspect.show import show
 from lakesweep.cli.output import explain_usage, print_lines, say, unwritten
-from lakesweep.cli.signals import end_quietly, stopping
-from lakesweep.errors import MaintenanceError, stop_exit_code, stopped_by
+from lakesweep.errors import MaintenanceError, TerminatedError, stop_exit_code, stopped_by
 
 COMMANDS = (
     show,
@@ -55,6 +58,8 @@ COMMANDS = (
     Command(demo.demo, demo.EXAMPLES),
 )
 """In the order of `--help`."""
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that ask this process to end. They stop a command like Ctrl-C."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -67,13 +72,13 @@ def main(argv: list[str] | None = None) -> int:
         return _run(sys.argv[1:] if argv is None else list(argv))
     finally:
         if argv is None:
-            end_quietly()
+            _end_quietly()
 
 
 def _run(arguments: list[str]) -> int:
     command = typer.main.get_command(app())
     try:
-        with stopping():
+        with _stopping():
             return int(command.main(arguments, prog_name="lakesweep", standalone_mode=False) or 0)
     except MaintenanceError as error:  # options that exclude each other, or an answer that could not be written
         say(str(error))
@@ -154,3 +159,36 @@ def _command_of(error: typer.TyperException) -> str:
     context = getattr(error, "ctx", None)
     name = getattr(context, "info_name", None)
     return f"{name} " if name and name != "lakesweep" else ""
+
+
+@contextmanager
+def _stopping() -> Iterator[None]:
+    """Let a signal raise `TerminatedError`, so that a run stores what it did and releases its lease.
+
+    A signal that the process already handles or ignores, as with `nohup`, is not changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    changed = [number for number in _SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
+    for number in changed:
+        signal.signal(number, _raise)
+    try:
+        yield
+    finally:
+        for number in changed:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _end_quietly() -> None:
+    """Let Ctrl-C end this process at once from here on: all is said, and only Python and its threads have yet to end.
+
+    Python would show a traceback of its own shutdown instead.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    raise TerminatedError(signal.Signals(number).name, number)

@@ -8,6 +8,7 @@ store other than S3 of AWS has no STS that knows the caller.
 import getpass
 import os
 import socket
+import stat
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -15,9 +16,9 @@ from pathlib import Path
 
 from lakesweep.cli.options import Place, given
 from lakesweep.cli.output import say
-from lakesweep.cli.plan_key import plan_keys
 from lakesweep.cli.progress import Report
 from lakesweep.control.area import ControlArea, area_of, check_apart
+from lakesweep.control.seal import Sealer, keys_of
 from lakesweep.errors import UsageError
 from lakesweep.model.paths.stays import Allowance
 from lakesweep.model.roots import TableRef, check_whole
@@ -29,6 +30,10 @@ from lakesweep.storage.location import Location, parse_location
 from lakesweep.storage.open import StoreSettings, open_store
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
+
+_KEY_FILE = "LAKESWEEP_PLAN_KEY_KEY_FILE"
+_KEY_IN_KMS = "LAKESWEEP_PLAN_KEY"
+_MAX_KEY_BYTES = 65_536
 
 
 def open_table(place: Place, counter: RequestCounter, progress: Report) -> Table:
@@ -151,3 +156,35 @@ def require_control(table: Table) -> ControlArea:
             code="control_missing",
         )
     return table.area
+
+
+def plan_keys() -> Sealer | None:
+    """Return the sealer of plans; `None` if no key is configured.
+
+    Raises:
+        UsageError: Both kinds of keys are configured, the file cannot be read, or a key is not valid.
+    """
+    file, kms = os.environ.get(_KEY_FILE), os.environ.get(_KEY_IN_KMS)
+    if file and kms:
+        raise UsageError(f"${_KEY_FILE} and ${_KEY_IN_KMS} are both set; expected one of them", code="bad_plan_key")
+    if kms:
+        from lakesweep.aws.plan_key import kms_keys
+
+        return kms_keys(kms, f"${_KEY_IN_KMS}")
+    if not file:
+        return None
+    try:
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
+        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as found:
+            text = found.read(_MAX_KEY_BYTES + 1) if stat.S_ISREG(os.fstat(found.fileno()).st_mode) else None
+    except OSError as error:
+        raise UsageError(
+            f"${_KEY_FILE}: expected a file with plan keys at {file}: {error.strerror}", code="bad_plan_key"
+        ) from error
+    if text is None or len(text) > _MAX_KEY_BYTES:
+        what = "something else" if text is None else "more"
+        raise UsageError(
+            f"${_KEY_FILE}: expected a file of {_MAX_KEY_BYTES} bytes at most at {file}, found {what}",
+            code="bad_plan_key",
+        )
+    return keys_of(text, file)

@@ -171,9 +171,9 @@ def fields(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
         yield f"{name:<{width}}  {text}".rstrip()
 
 
-def columns(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Render rows below a head. Each column is as wide as its widest text."""
-    table = [tuple(head), *(tuple(row) for row in rows)]
+def columns(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """Render rows below a head; `None` is a dash. Each column is as wide as its widest text."""
+    table = [tuple(head), *(tuple("-" if value is None else str(value) for value in row) for row in rows)]
     widths = [max(map(len, texts)) for texts in zip(*table, strict=True)]
     for row in table:
         yield "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()

@@ -98,10 +98,8 @@ class Sorter:
                     what.policy,
                     None if what.owner is None else as_bytes(what.owner),
                 )
-            for part in columns.full():
-                yield part_row(part)
-        for part in columns.rest():
-            yield part_row(part)
+            yield from map(part_row, columns.full())
+        yield from map(part_row, columns.rest())
         yield {"place": place_number, "totals": to_json(found.totals), "nested": sorted(found.nested)}
 
 

@@ -60,10 +60,8 @@ class DecodeManifests:
                 continue
             names, idents, flags = content
             columns.extend((names, idents, [number_of(name)] * len(names), flags))
-            for part in columns.full():
-                yield part_row(part)
-        for part in columns.rest():
-            yield part_row(part)
+            yield from map(part_row, columns.full())
+        yield from map(part_row, columns.rest())
 
 
 def _names(entries: Iterator[ManifestEntry]) -> _Names:

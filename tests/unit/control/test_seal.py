@@ -9,7 +9,7 @@ import pytest
 from moto import mock_aws
 
 from lakesweep.aws.plan_key import kms_keys
-from lakesweep.cli.plan_key import plan_keys
+from lakesweep.cli.opening import plan_keys
 from lakesweep.control.seal import SecretKeys
 from lakesweep.errors import StorageError, UsageError
 

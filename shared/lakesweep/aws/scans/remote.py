@@ -12,9 +12,10 @@ from lakesweep import __version__
 from lakesweep.aws.emr import size_for
 from lakesweep.aws.messages import OrphanScan
 from lakesweep.aws.queues import Queues
-from lakesweep.control.area import ControlArea, from_json_bytes
+from lakesweep.aws.scans.result import SCANS, ScanResult
+from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import load_header, load_plan
-from lakesweep.errors import MaintenanceError, ObjectNotFoundError, RefusedError, UsageError
+from lakesweep.errors import MaintenanceError, RefusedError, UsageError
 from lakesweep.model.plan import Plan, PlanHeader, content_hash
 from lakesweep.model.report import RunReport
 from lakesweep.model.safety import SCAN_BEGIN_WITHIN_S, SCAN_SILENT_FOR_S
@@ -29,7 +30,6 @@ POLL_S = (2.0, 3.0, 5.0, 8.0, 13.0, 20.0)
 LOOKS_A_COUNT = 3
 """At every third check the scan's tasks are counted, which takes a listing."""
 EMR_START_S = 120.0
-_SCANS = "scans"
 
 
 def sqs_client(queue_url: str, region: str | None) -> object:
@@ -128,15 +128,10 @@ class LambdaScan:
 
     def _wait(self, table: Table, area: ControlArea, scan_id: str) -> Mapping[str, object]:
         """Return the scan's result once it exists."""
-        scans = replace(area, root=_SCANS)
-        name = f"{scan_id}/result.json"
+        result = ScanResult(area, scan_id)
         look, silent_s = 0, 0.0
-        while True:
-            try:
-                return from_json_bytes(scans.read(name).data, scans.path(name))
-            except ObjectNotFoundError:
-                pass
-            if look % LOOKS_A_COUNT == 0 and self._has_moved(table, scans, scan_id):
+        while (document := result.document()) is None:
+            if look % LOOKS_A_COUNT == 0 and self._has_moved(table, replace(area, root=SCANS), scan_id):
                 silent_s = 0.0
             begun = self._tasks_seen > 0
             if silent_s > (SCAN_SILENT_FOR_S if begun else SCAN_BEGIN_WITHIN_S):
@@ -155,6 +150,7 @@ class LambdaScan:
             table.sleep(wait_s)
             silent_s += wait_s
             look += 1
+        return document
 
     def _has_moved(self, table: Table, scans: ControlArea, scan_id: str) -> bool:
         """Tell whether the scan has written anything since the last check."""
@@ -175,7 +171,7 @@ class LambdaScan:
             return Plan(header) if header.parts else load_plan(area, plan_id)
         if is_empty:  # an empty plan is stored with the scan, if at all
             if isinstance(plan_id, str):
-                return Plan(load_header(replace(area, root=_SCANS), plan_id))
+                return Plan(load_header(replace(area, root=SCANS), plan_id))
             return _empty(table, scan_id, result)
         code, message = "scan_failed", f"it ended as {status}"
         if isinstance(refusal, dict):

@@ -51,17 +51,22 @@ class ScanResult:
         """Return the path of the result, whether or not it exists yet."""
         return self._scans.path(self._name)
 
-    def read(self) -> PlanResult | None:
-        """Return the result, or `None` while the scan goes on.
+    def document(self) -> dict[str, object] | None:
+        """Return the document of the result, or `None` while the scan goes on.
 
         Raises:
             FormatError: The document is damaged.
             StorageError: It could not be read.
         """
         try:
-            return plan_result_of(from_json_bytes(self._scans.read(self._name).data, self.path), self.path)
+            return from_json_bytes(self._scans.read(self._name).data, self.path)
         except ObjectNotFoundError:
             return None
+
+    def read(self) -> PlanResult | None:
+        """Return the result, or `None` while the scan goes on; see `document`."""
+        document = self.document()
+        return None if document is None else plan_result_of(document, self.path)
 
     def leave(self, document: Mapping[str, object]) -> PlanResult:
         """Store the result, unless one is stored already. Return the stored result.

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakesweep.cli.history.stored import list_runs
-from lakesweep.cli.opening import open_table, require_control
+from lakesweep.cli.opening import open_table, plan_keys, require_control
 from lakesweep.cli.options import Place
-from lakesweep.cli.plan_key import plan_keys
 from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.tables import is_control_location, known_tables
 from lakesweep.control.audit.verify import Audit, audit

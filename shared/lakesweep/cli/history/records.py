@@ -39,7 +39,7 @@ def _plan_lines(document: Mapping[str, Any]) -> Iterator[str]:
                 human_time(plan["expires_ms"]),
                 plan["status"] + (" (needs --confirm)" if plan["needs_confirmation"] else ""),
                 _snapshots(plan),
-                "-" if plan["action_count"] is None else str(plan["action_count"]),
+                plan["action_count"],
             )
             for plan in document["plans"]
         ),
@@ -111,9 +111,9 @@ def _run_lines(document: Mapping[str, Any]) -> Iterator[str]:
                 run["run_id"],
                 run["operation"] or "-",
                 run["branch"] or "-",
-                "-" if run["finished_ms"] is None else human_time(run["finished_ms"]),
-                str(run["status"]),
-                "-" if run["deleted"] is None else str(run["deleted"]),
+                human_time(run["finished_ms"]),
+                run["status"],
+                run["deleted"],
                 "-" if run["bytes"] is None else human_bytes(run["bytes"]),
                 _undo(run),
             )

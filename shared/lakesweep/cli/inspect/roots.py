@@ -48,10 +48,10 @@ def _tag_lines(document: Mapping[str, Any]) -> Iterator[str]:
             if row["problem"] is not None
             else (
                 row["name"],
-                str(row["snapshot_id"]),
-                str(row["schema_id"]),
+                row["snapshot_id"],
+                row["schema_id"],
                 exact_time(row["commit_time_ms"]),
-                "-" if row["record_count"] is None else str(row["record_count"]),
+                row["record_count"],
                 row["created"] or "-",
                 row["time_retained"] or "-",
                 human_time(row["ends_ms"]),
@@ -90,14 +90,14 @@ def _branch_lines(document: Mapping[str, Any]) -> Iterator[str]:
             (
                 row["name"],
                 _origin(row["from"]),
-                str(row["snapshots"]["count"]),
-                _number(row["snapshots"]["latest"]),
+                row["snapshots"]["count"],
+                row["snapshots"]["latest"],
                 exact_time(row["commit_time_ms"]),
-                _number(row["record_count"]),
-                str(len(row["tags"])),
-                _number(row["schema_id"]),
-                _number(row["files"]),
-                "-" if row["bytes"] is None else human_bytes(row["bytes"]),
+                row["record_count"],
+                len(row["tags"]),
+                row["schema_id"],
+                row["files"],
+                None if row["bytes"] is None else human_bytes(row["bytes"]),
             )
             for row in found
         ),
@@ -108,7 +108,3 @@ def _origin(origin: Mapping[str, Any] | None) -> str:
     if origin is None:
         return "-"
     return f"snapshot {origin['snapshot']}" if origin["tag"] is None else f"tag {origin['tag']}"
-
-
-def _number(number: int | None) -> str:
-    return "-" if number is None else str(number)
