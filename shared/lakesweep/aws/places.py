@@ -37,29 +37,26 @@ class TableFolder:
     is_table: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FolderVisits:
-    """The folders that a table sweep visits, until its deadline."""
+def visit(
+    places: Iterator[TableFolder], deadline: Deadline, each: Callable[[TableFolder], T], take: Callable[[T], None]
+) -> bool:
+    """Visit folders until the deadline, and tell whether time sufficed for all of them.
 
-    places: Iterator[TableFolder]
-    deadline: Deadline
-
-    def ask(self, each: Callable[[TableFolder], T], take: Callable[[T], None]) -> bool:
-        """Visit every place, and tell whether time sufficed for all of them.
-
-        Args:
-            each: Visits a place; several calls run at the same time.
-            take: Gets the results in the order of the places, without gaps even if time runs out.
-        """
-        with ThreadPoolExecutor(PARALLEL) as pool:
-            while group := list(islice(self.places, 4 * PARALLEL)):
-                try:
-                    for found in pool.map(each, group):
-                        take(found)
-                    self.deadline.check("the table sweep", 2 * BATCH_RESERVE_MS)
-                except OutOfTimeError:
-                    return False
-        return True
+    Args:
+        places: The folders.
+        deadline: When the caller's time is over.
+        each: Visits a folder; several calls run at the same time.
+        take: Gets the results in the order of the folders, without gaps even if time runs out.
+    """
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        while group := list(islice(places, 4 * PARALLEL)):
+            try:
+                for found in pool.map(each, group):
+                    take(found)
+                deadline.check("the table sweep", 2 * BATCH_RESERVE_MS)
+            except OutOfTimeError:
+                return False
+    return True
 
 
 def places_of(settings: Settings, cursor: str | None, counter: RequestCounter) -> Iterator[TableFolder]:
@@ -73,13 +70,17 @@ def places_of(settings: Settings, cursor: str | None, counter: RequestCounter) -
         for root in settings.tables
     )
     last = ""
-    for location, found in groupby(merge(*walks, key=_place_order), key=lambda place: place.location):
+    for location, found in groupby(
+        merge(*walks, key=lambda place: _order(place.location)), key=lambda place: place.location
+    ):
         if location != last:
             last = location
             yield TableFolder(location, any(place.is_table for place in found))
 
 
-def places_below(root: str, store: Store, after: str = "", apart_from: str = "") -> Iterator[TableFolder]:
+def places_below(
+    root: str, store: Store, after: str = "", apart_from: str = "", *, prefix: str = "", depth: int = 0
+) -> Iterator[TableFolder]:
     """Yield the folders below a place in the order of keys, and tell which of them are tables.
 
     Args:
@@ -87,24 +88,12 @@ def places_below(root: str, store: Store, after: str = "", apart_from: str = "")
         store: The store of the place.
         after: A location. It and all folders before it are left out and not listed.
         apart_from: A folder that holds no tables.
+        prefix: Begin with this folder below the place.
+        depth: How far below the place it is.
 
     Raises:
         StorageError: A folder could not be listed.
     """
-    return _walk(root, store, "", 0, after, apart_from)
-
-
-def looks_like_table(store: Store) -> bool:
-    """Tell whether a folder has the subfolders of every table with a commit.
-
-    Raises:
-        StorageError: The request failed.
-    """
-    names = set(store.folders(""))
-    return "snapshot" in names and "schema" in names
-
-
-def _walk(root: str, store: Store, prefix: str, depth: int, after: str, apart_from: str) -> Iterator[TableFolder]:
     location = f"{root}/{prefix}".rstrip("/")
     is_new = _order(location) > _order(after)
     if location == apart_from or not (is_new or _order(after).startswith(_order(location))):
@@ -122,15 +111,20 @@ def _walk(root: str, store: Store, prefix: str, depth: int, after: str, apart_fr
         if name.startswith((".", "_")):
             continue
         if not is_database and depth < MAX_DEPTH:
-            yield from _walk(root, store, f"{prefix}{name}/", depth + 1, after, apart_from)
+            yield from places_below(root, store, after, apart_from, prefix=f"{prefix}{name}/", depth=depth + 1)
         elif is_database and _order(f"{location}/{name}") > _order(after):
-            yield TableFolder(
-                f"{location}/{name}", is_table=True
-            )  # the caller has to check whether it really is a table
+            # The caller has to check whether it really is a table.
+            yield TableFolder(f"{location}/{name}", is_table=True)
 
 
-def _place_order(place: TableFolder) -> str:
-    return _order(place.location)
+def looks_like_table(store: Store) -> bool:
+    """Tell whether a folder has the subfolders of every table with a commit.
+
+    Raises:
+        StorageError: The request failed.
+    """
+    names = set(store.folders(""))
+    return "snapshot" in names and "schema" in names
 
 
 def _order(location: str) -> str:

@@ -75,7 +75,7 @@ def answer_database(
     from lakesweep.runs.database import is_table, tables_of
 
     try:
-        store = open_table(place, RequestCounter(), lambda done, total: None).store
+        store = open_table(place).store
         names = None if is_table(store) else list(tables_of(store))
     except Exception:  # noqa: BLE001 - the operation meets the same error again, and reports it
         names = None
@@ -167,7 +167,7 @@ def answer_document(
 
     def found() -> Document:
         with progress_bar("reading") as progress:
-            table = open_table(place, RequestCounter(), progress)
+            table = open_table(place, progress=progress)
             try:
                 return read(table)
             except RefusedError as error:

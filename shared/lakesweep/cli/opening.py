@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lakesweep.cli.options import Place, given
 from lakesweep.cli.output import say
-from lakesweep.cli.progress import Report
+from lakesweep.cli.progress import Report, no_progress
 from lakesweep.control.area import ControlArea, area_of, check_apart
 from lakesweep.control.seal import Sealer, keys_of
 from lakesweep.errors import UsageError
@@ -36,13 +36,14 @@ _KEY_IN_KMS = "LAKESWEEP_PLAN_KEY"
 _MAX_KEY_BYTES = 65_536
 
 
-def open_table(place: Place, counter: RequestCounter, progress: Report) -> Table:
+def open_table(place: Place, counter: RequestCounter | None = None, progress: Report = no_progress) -> Table:
     """Open a table for one command. This sends no request and creates no folder.
 
     Raises:
         UsageError: A location is not valid, or is the location of a branch.
         RefusedError: The control location is inside the table.
     """
+    counter = counter or RequestCounter()
     settings = StoreSettings(endpoint_url=place.endpoint_url, region=place.region)
 
     def opened(location: str) -> Store:

@@ -12,7 +12,7 @@ Report = Callable[[int, int], None]
 def progress_bar(title: str) -> Iterator[Report]:
     """Show a bar on standard error while the block runs, if standard error is a terminal."""
     if sys.stderr is None or not sys.stderr.isatty():
-        yield _nothing
+        yield no_progress
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -23,5 +23,5 @@ def progress_bar(title: str) -> Iterator[Report]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _nothing(done: int, total: int) -> None:
+def no_progress(done: int, total: int) -> None:
     """Show nothing."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from lakesweep.aws.messages import OrphanSweep, Sweep, TagSweep
-from lakesweep.aws.places import FolderVisits, TableFolder, places_of
+from lakesweep.aws.places import TableFolder, places_of, visit
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.errors import MaintenanceError, OutOfTimeError
 from lakesweep.model.fleet_policy import FleetPolicy
@@ -90,11 +90,9 @@ def sweep_tables(
         if runtime.settings.policy is not None:
             policy = read_policy(lambda place: open_store(place, counter=counter), runtime.settings.policy)
         asking = _Asking(runtime, context, policy, counter, ask, name)
-        walk = FolderVisits(
-            places_of(runtime.settings, message.cursor, counter), Deadline(context.get_remaining_time_in_millis)
-        )
+        places = places_of(runtime.settings, message.cursor, counter)
         sweeps = [TableSweep(last=message.cursor)]
-        is_finished = walk.ask(asking.visit, sweeps.append)
+        is_finished = visit(places, Deadline(context.get_remaining_time_in_millis), asking.visit, sweeps.append)
     except MaintenanceError:
         telemetry.count("RunsFailed")
         raise

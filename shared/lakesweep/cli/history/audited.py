@@ -48,7 +48,7 @@ def audit_of(place: Place) -> Document:
         place = dataclasses.replace(place, table=stated)
     control = control_store(place)
     if control is None:
-        area = require_control(open_table(place, RequestCounter(), lambda done, total: None))
+        area = require_control(open_table(place))
         rows = [_audit_row(area.prefix.split("/")[1], area)]
     else:
         keys = plan_keys()
@@ -89,7 +89,7 @@ def runs_of_all(place: Place, control: Store, limit: int, since_ms: int | None) 
             continue
         each = dataclasses.replace(place, table=known.area.table, control=control.location)
         try:
-            table = open_table(each, RequestCounter(), lambda done, total: None)
+            table = open_table(each)
             listed = list_runs(table, limit)
             rows += [{"table": known.area.table, **run} for run in listed["runs"]]
             problems += listed["warnings"]

@@ -14,7 +14,6 @@ from lakesweep.operations.inspect.check.table import check_table
 from lakesweep.operations.inspect.health import OTHERWISE
 from lakesweep.runs.database import is_table, tables_of
 from lakesweep.runs.session import Table
-from lakesweep.storage.requests import RequestCounter
 
 _READING = ("explain", "plans", "runs")
 """Commands that do not use a fleet policy."""
@@ -44,7 +43,7 @@ def answer_check(place: Place, *, all_roots: bool) -> int:
 
 def _one(place: Place, location: str, all_roots: bool, codes: list[int]) -> Mapping[str, Any]:
     try:
-        table = open_table(dataclasses.replace(place, table=location), RequestCounter(), lambda done, total: None)
+        table = open_table(dataclasses.replace(place, table=location))
         document = _with_options(check_table(table, all_roots=all_roots).to_json(), place)
     except MaintenanceError as error:
         code, message, exit_code = explain(error)

@@ -7,6 +7,7 @@ from lakesweep.cli.command import reads
 from lakesweep.cli.inspect.version import VersionOptions
 from lakesweep.cli.options import Place, option
 from lakesweep.cli.text import counted, exact_time, fields, human_bytes
+from lakesweep.runs.parameters.times import say_span
 
 
 @reads(
@@ -40,8 +41,6 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    from lakesweep.runs.parameters.times import say_span
-
     keys = document["primary_keys"]
     yield "table", document["table"]
     yield "branch", f"{document['branch']} (of {', '.join(document['branches'])})"
@@ -51,30 +50,30 @@ def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in document["options"].items():
         yield "option", f"{key} = {value}"
     stated = "stated by the schema" if document["retention_stated"] else "defaults"
-    yield "retention", f"{_retention(document['retention'], 'snapshot', say_span)} ({stated})"
+    yield "retention", f"{_retention(document['retention'], 'snapshot')} ({stated})"
     if document["changelog_retention"] is not None:
-        yield "retention", _retention(document["changelog_retention"], "changelog", say_span)
+        yield "retention", _retention(document["changelog_retention"], "changelog")
     yield "snapshots", _range(document["snapshots"])
     yield "changelogs", _range(document["changelogs"])
     for tag in document["tags"]:
-        yield "tag", _tag(tag, say_span)
+        yield "tag", _tag(tag)
     for consumer in document["consumers"]:
         yield "consumer", f"{consumer['id']}: needs snapshot {consumer['next_snapshot']} and later"
     for pin in document["pins"]:
-        yield "pinned by", _pin(pin, human_bytes)
+        yield "pinned by", _pin(pin)
     for hint in document["hints"]:
         yield "hint", f"{hint['path']}: {hint['value']}{' (off)' if hint['off'] else ''}"
     if document["live"] is not None:
-        yield "live", _live(document["live"], human_bytes)
+        yield "live", _live(document["live"])
     if document["version"] is not None:
         yield "version", _version(document["version"])
-        yield "version", f"live then: {_live(document['version']['live'], human_bytes)}"
+        yield "version", f"live then: {_live(document['version']['live'])}"
 
 
-def _live(live: Mapping[str, Any], size: Any) -> str:
+def _live(live: Mapping[str, Any]) -> str:
     amounts = [counted(live["files"], "file")]
     if live["bytes"] is not None:
-        amounts.append(size(live["bytes"]))
+        amounts.append(human_bytes(live["bytes"]))
     if live["rows"] is not None:
         amounts.append(counted(live["rows"], "row"))
     return ", ".join([*amounts, counted(live["manifests"], "manifest")])
@@ -90,11 +89,11 @@ def _version(version: Mapping[str, Any]) -> str:
     )
 
 
-def _retention(rules: Mapping[str, Any] | None, what: str, duration: Any) -> str:
+def _retention(rules: Mapping[str, Any] | None, what: str) -> str:
     if rules is None:
         return "none that can be read"
     most = "no limit" if rules["retain_max"] >= 2_147_483_647 else f"at most {rules['retain_max']}"
-    life = "of any age" if rules["time_retained_ms"] is None else f"for {duration(rules['time_retained_ms'])}"
+    life = "of any age" if rules["time_retained_ms"] is None else f"for {say_span(rules['time_retained_ms'])}"
     return f"at least {counted(rules['retain_min'], what)}, {most}, {life}, {rules['max_deletes']} a run"
 
 
@@ -105,16 +104,16 @@ def _range(found: Mapping[str, Any]) -> str:
     return f"{found['count']}, {first} to {last}"
 
 
-def _tag(tag: Mapping[str, Any], duration: Any) -> str:
+def _tag(tag: Mapping[str, Any]) -> str:
     life = "no time to live"
     if tag["time_retained_ms"] is not None:
-        life = f"made {tag['created'] or '?'}, lives {duration(tag['time_retained_ms'])}"
+        life = f"made {tag['created'] or '?'}, lives {say_span(tag['time_retained_ms'])}"
     return f"{tag['name']}: snapshot {tag['snapshot_id']}, {life}"
 
 
-def _pin(pin: Mapping[str, Any], size: Any) -> str:
+def _pin(pin: Mapping[str, Any]) -> str:
     where = f"at snapshot {pin['snapshot_id']}" if pin["kind"] == "tag" else f"from snapshot {pin['snapshot_id']} on"
     amount = ""
     if pin["bytes"] is not None:
-        amount = f", {counted(pin['files'], 'file')}, {size(pin['bytes'])} that would be freed without it"
+        amount = f", {counted(pin['files'], 'file')}, {human_bytes(pin['bytes'])} that would be freed without it"
     return f"{pin['kind']} {pin['name']} {where}{amount}"
