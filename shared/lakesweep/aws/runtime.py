@@ -1,6 +1,5 @@
 """The state of a function's process: settings, clients, logger, metrics."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -18,7 +17,6 @@ from lakesweep.runs.session import Table
 from lakesweep.storage.location import parse_location
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.storage.store import Store
 from lakesweep.storage.wrappers.deadline import Deadline, DeadlineStore
 
 
@@ -99,20 +97,13 @@ class Runtime:
                 remembers=not self.settings.no_cache,
                 who=lambda: _who_of(context),
             ),
-            open_store=_opener(counter, deadline),
+            open_store=lambda each: DeadlineStore(open_store(each, counter=counter), deadline),
             counter=counter,
             check_time=lambda what: deadline.check(what, BATCH_RESERVE_MS),
             policy=self.settings.policy,
             allowance=Allowance(bound=self.settings.external_roots),
             writes_schemas=False,
         )
-
-
-def _opener(counter: RequestCounter, deadline: Deadline) -> Callable[[str], Store]:
-    def opened(location: str) -> Store:
-        return DeadlineStore(open_store(location, counter=counter), deadline)
-
-    return opened
 
 
 def _who_of(context: object) -> Who:

@@ -58,19 +58,17 @@ def audit_of(place: Place) -> Document:
 
 
 def _audit_row(key: str, area: ControlArea | None) -> Document:
+    found, problem = Audit((), 0, ()), None
     if area is None:
         problem = "no report or plan says which table this is; audit the table by its location"
-        return _row(key, None, Audit((), 0, ()), problem)
-    try:
-        return _row(key, area.table, audit(area), None)
-    except MaintenanceError as error:
-        return _row(key, area.table, Audit((), 0, ()), str(error))
-
-
-def _row(key: str, table: str | None, found: Audit, problem: str | None) -> Document:
+    else:
+        try:
+            found = audit(area)
+        except MaintenanceError as error:
+            problem = str(error)
     return {
         "table_key": key,
-        "table": table,
+        "table": area and area.table,
         "whole": found.is_whole and problem is None,
         "runs": [{**dataclasses.asdict(run), "problems": list(run.problems)} for run in found.runs],
         "plan_count": found.plan_count,
