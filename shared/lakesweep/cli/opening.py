@@ -31,7 +31,7 @@ from lakesweep.storage.open import StoreSettings, open_store
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
 
-_KEY_FILE = "LAKESWEEP_PLAN_KEY_KEY_FILE"
+_KEY_FILE = "LAKESWEEP_PLAN_KEY_FILE"
 _KEY_IN_KMS = "LAKESWEEP_PLAN_KEY"
 _MAX_KEY_BYTES = 65_536
 
