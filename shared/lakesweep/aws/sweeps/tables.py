@@ -11,7 +11,7 @@ from lakesweep.aws.messages import OrphanSweep, Sweep, TagSweep
 from lakesweep.aws.places import TableFolder, places_of, visit
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.errors import MaintenanceError, OutOfTimeError
-from lakesweep.model.fleet_policy import FleetPolicy
+from lakesweep.model.policy import FleetPolicy
 from lakesweep.model.roots import MAIN
 from lakesweep.runs.fleet import may_delete, read_policy, ruling_in
 from lakesweep.runs.session import Table
