@@ -4,6 +4,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,14 @@ settings.register_profile("default", deadline=None, print_blob=True)
 # The same examples in every run, so that a red run is about the change and not about the day's luck.
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@pytest.fixture(autouse=True)
+def _environment_returns() -> Iterator[None]:
+    """Fail a test that leaves AWS settings behind: another test would speak to somebody else, in some orders."""
+    before = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    yield
+    assert {name: value for name, value in os.environ.items() if name.startswith("AWS_")} == before
 
 
 @pytest.fixture(scope="session")

@@ -152,7 +152,7 @@ SCENES: dict[str, Callable[[], Scene]] = {
 
 @pytest.fixture
 def kms() -> Iterator[Sealer]:
-    with pytest.MonkeyPatch.context() as patch, mock_aws():
+    with mock_aws(), pytest.MonkeyPatch.context() as patch:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             patch.setenv(name, "test")
         client = botocore.session.get_session().create_client("kms", region_name="us-east-1")
