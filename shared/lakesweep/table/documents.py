@@ -11,13 +11,14 @@ from lakesweep.format.documents import parse_changelog, parse_consumer, parse_hi
 from lakesweep.format.schema import TableSchema, parse_schema
 from lakesweep.format.snapshot import Snapshot, parse_snapshot
 from lakesweep.format.tag import Tag, parse_tag
+from lakesweep.model.plan import Delete
 from lakesweep.model.roots import BranchListing, DocumentRef, Root, RootRef, TableListing
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Body, Store
 from lakesweep.storage.wrappers.remembering import read_anew
 
 T = TypeVar("T")
-Document = TypeVar("Document", RootRef, DocumentRef)
+Document = TypeVar("Document", RootRef, DocumentRef, Delete)
 
 MAX_DOCUMENT_BYTES = 16 << 20
 """A longer JSON document is refused, not loaded."""
@@ -40,7 +41,7 @@ def read_roots(store: Store, refs: Iterable[RootRef]) -> Documents:
     """
     roots: list[Root] = []
     vanished: list[RootRef] = []
-    for ref, body in _present(store, tuple(refs)):
+    for ref, body in present_documents(store, tuple(refs)):
         if body is None:
             vanished.append(ref)
         else:
@@ -73,7 +74,7 @@ def read_consumers(store: Store, consumers: Iterable[DocumentRef]) -> dict[str, 
         RefusedError: Lakesweep cannot parse a consumer document.
     """
     found: dict[str, int] = {}
-    for ref, body in _present(store, tuple(consumers)):
+    for ref, body in present_documents(store, tuple(consumers)):
         if body is None:
             continue
         try:
@@ -83,7 +84,7 @@ def read_consumers(store: Store, consumers: Iterable[DocumentRef]) -> dict[str, 
     return found
 
 
-def _present(store: Store, refs: Sequence[Document]) -> Iterator[tuple[Document, Body | None]]:
+def present_documents(store: Store, refs: Sequence[Document]) -> Iterator[tuple[Document, Body | None]]:
     """Yield each document with its content, `None` if it vanished since it was listed."""
     bodies = read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
     for ref, (_, body) in zip(refs, bodies, strict=True):

@@ -24,6 +24,7 @@ from lakesweep.operations.branches.documents import read_bodies
 from lakesweep.operations.branches.names import EXISTS, check_new_name, check_on_main, list_branch
 from lakesweep.operations.branches.target_files import check_target
 from lakesweep.operations.tags.options import is_write_only
+from lakesweep.runs.parameters.parameter import stated
 from lakesweep.runs.parameters.time_travel import Version, resolve
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
@@ -44,8 +45,7 @@ class BranchArguments:
 
     def to_json(self) -> Mapping[str, object]:
         """Return the arguments that were given."""
-        given = {"branch": self.name, "tag": self.tag, "snapshot": self.snapshot_id}
-        return {key: value for key, value in given.items() if value is not None}
+        return stated(branch=self.name, tag=self.tag, snapshot=self.snapshot_id)
 
 
 def plan_create_branch(table: Table, arguments: BranchArguments) -> Plan:

@@ -7,25 +7,21 @@ rollback.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
-from lakesweep.errors import FormatError, ObjectNotFoundError, StalePlanError, StorageError
+from lakesweep.errors import FormatError, ObjectNotFoundError, StalePlanError
 from lakesweep.format.documents import parse_changelog, parse_hint
 from lakesweep.format.snapshot import Snapshot, parse_snapshot
 from lakesweep.model.document_actions import Former, delete_document, delete_root, write_document
 from lakesweep.model.paths.allowed import may_delete
 from lakesweep.model.plan import Action, Delete, Put, to_text
-from lakesweep.model.roots import BranchListing, DocumentRef, Root, RootRef, branch_dir
+from lakesweep.model.roots import BranchListing, Root, RootRef, branch_dir
 from lakesweep.operations.branches.rules.fast_forward import EARLIEST, History, SchemaDocument
 from lakesweep.operations.tags.delete import OwnTags
 from lakesweep.operations.tags.options import writes_success_file
 from lakesweep.runs.tags.documents import SUCCESS, success_path
 from lakesweep.runs.view import TableView
-from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
-from lakesweep.table.documents import MAX_DOCUMENT_BYTES
-
-Ref = TypeVar("Ref", RootRef, DocumentRef, Delete)
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES, Document, present_documents
 
 
 def read_history(view: TableView, branch: BranchListing) -> History:
@@ -46,19 +42,16 @@ def read_history(view: TableView, branch: BranchListing) -> History:
     )
 
 
-def read_bodies(store: Store, refs: Sequence[Ref]) -> Iterator[tuple[Ref, bytes]]:
+def read_bodies(store: Store, refs: Sequence[Document]) -> Iterator[tuple[Document, bytes]]:
     """Yield documents, or their deletions, with the content, which is not parsed.
 
     Raises:
         StalePlanError: One vanished or changed since it was listed.
         StorageError: A request failed.
     """
-    bodies = read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
-    for ref, (_, body) in zip(refs, bodies, strict=True):
-        if isinstance(body, ObjectNotFoundError):
+    for ref, body in present_documents(store, refs):
+        if body is None:
             raise StalePlanError(f"table {store.location}: {ref.path} vanished while the plan was made")
-        if isinstance(body, StorageError):
-            raise body
         if body.etag != ref.etag:
             raise StalePlanError(f"table {store.location}: {ref.path} was written again while the plan was made")
         yield ref, body.data

@@ -37,6 +37,7 @@ from lakesweep.operations.tags.protection import give_up_tags, given_up_in_vain
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.expiry_conflict import may_conflict, refuse_conflict
 from lakesweep.runs.metadata_cache import invalidate
+from lakesweep.runs.parameters.parameter import stated
 from lakesweep.runs.parameters.time_travel import NO_VERSION, Version, resolve
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.reports import refused
@@ -62,15 +63,14 @@ class RollbackArguments:
     def to_json(self) -> dict[str, object]:
         """Return the arguments that were given."""
         version = self.version
-        given = {
-            "snapshot": version.snapshot_id,
-            "tag": version.tag,
-            "version": version.version,
-            "timestamp_ms": version.timestamp_ms,
-            "watermark": version.watermark,
-            "lose_tag": list(self.lost_tags) or None,
-        }
-        return {name: value for name, value in given.items() if value is not None}
+        return stated(
+            snapshot=version.snapshot_id,
+            tag=version.tag,
+            version=version.version,
+            timestamp_ms=version.timestamp_ms,
+            watermark=version.watermark,
+            lose_tag=self.lost_tags,
+        )
 
 
 def rollback(table: Table, arguments: RollbackArguments, *, execute: bool) -> RunReport:

@@ -11,6 +11,7 @@ from lakesweep.model.roots import RootRef, branch_dir
 from lakesweep.operations.retention.release import plan_release
 from lakesweep.operations.retention.rules.changelog_range import changelog_bounds, select_changelogs
 from lakesweep.runs.damage import lost_findings, warnings_of
+from lakesweep.runs.parameters.parameter import stated
 from lakesweep.runs.parameters.retention_options import (
     ExpireArguments,
     changelog_retention,
@@ -43,7 +44,7 @@ class ExpireChangelogsArguments:
 
     def to_json(self) -> dict[str, object]:
         """Return the arguments that were given."""
-        return {**self.limits.to_json(), **({"delete_all": True} if self.delete_all else {})}
+        return stated(**self.limits.to_json(), delete_all=self.delete_all)
 
 
 def plan_expire_changelogs(table: Table, arguments: ExpireChangelogsArguments, view: TableView | None = None) -> Plan:

@@ -6,12 +6,13 @@ limits the time (`consumer.expiration-time`).
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.format.values.options import parse_duration_ms
 from lakesweep.model.plan import Delete, Plan, Put
 from lakesweep.model.roots import DocumentRef, branch_dir
+from lakesweep.runs.parameters.parameter import stated
 from lakesweep.runs.parameters.retention_options import ExpireArguments, check_stated
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView, begin, inputs_of
@@ -40,14 +41,7 @@ class ConsumerArguments:
 
     def to_json(self) -> dict[str, object]:
         """Return the arguments that were given."""
-        given = {
-            "consumer": self.consumer,
-            "next_snapshot": self.next_snapshot,
-            "including": self.including,
-            "excluding": self.excluding,
-            "options": dict(self.options) or None,
-        }
-        return {key: value for key, value in given.items() if value is not None}
+        return stated(**asdict(self))
 
 
 def plan_expire_consumers(

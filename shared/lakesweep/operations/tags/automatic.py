@@ -11,7 +11,7 @@ Source: Paimon `TagAutoCreation`, `TagBatchCreation`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from lakesweep.control.state import ALL_COMMITS, BATCH_COMMITS, NEVER_MS, BranchState
@@ -42,6 +42,7 @@ from lakesweep.operations.tags.rules.automatic import (
 )
 from lakesweep.operations.tags.rules.periods import period_of
 from lakesweep.runs.fleet import Ruling
+from lakesweep.runs.parameters.parameter import stated
 from lakesweep.runs.pass_state import known_state
 from lakesweep.runs.session import Table
 from lakesweep.runs.tags.documents import put_success, put_tag, tags_by_snapshot
@@ -76,8 +77,7 @@ class AutoTagArguments:
 
     def to_json(self) -> dict[str, object]:
         """Return the arguments that were given."""
-        given = {"backfill": self.backfill or None, "time_zone": self.time_zone, "options": dict(self.options) or None}
-        return {key: value for key, value in given.items() if value is not None}
+        return stated(**asdict(self))
 
 
 @dataclass(frozen=True, slots=True)

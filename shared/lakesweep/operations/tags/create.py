@@ -26,6 +26,7 @@ from lakesweep.operations.tags.options import (
 )
 from lakesweep.operations.tags.rules.periods import period_of
 from lakesweep.runs.fleet import ruling_of
+from lakesweep.runs.parameters.parameter import stated
 from lakesweep.runs.parameters.time_travel import Version, resolve
 from lakesweep.runs.parameters.times import say_span, say_time
 from lakesweep.runs.session import Table
@@ -62,14 +63,13 @@ class TagArguments:
 
     def to_json(self) -> Mapping[str, object]:
         """Return the arguments that were given."""
-        given = {
-            "tag": self.name,
+        return stated(
+            tag=self.name,
             **named_sources(self.source),
-            "time_retained_ms": self.time_retained_ms,
-            "ignore_if_exists": self.ignore_if_exists or None,
-            "time_zone": self.time_zone,
-        }
-        return {key: value for key, value in given.items() if value is not None}
+            time_retained_ms=self.time_retained_ms,
+            ignore_if_exists=self.ignore_if_exists,
+            time_zone=self.time_zone,
+        )
 
 
 def named_sources(source: Version) -> dict[str, object]:

@@ -17,6 +17,7 @@ from lakesweep.operations.tags.rules.expiry import Verdict, judge_tags
 from lakesweep.operations.tags.rules.periods import period_of
 from lakesweep.runs.damage import lost_findings, warnings_of
 from lakesweep.runs.fleet import ruling_of
+from lakesweep.runs.parameters.parameter import stated
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView, begin, inputs_of
@@ -48,13 +49,8 @@ class ExpireTagsArguments:
 
     def to_json(self) -> dict[str, object]:
         """Return the arguments that were given."""
-        given = {
-            "older_than_ms": self.older_than_ms,
-            "keep": [rules.to_json() for rules in self.keep] or None,
-            "time_zone": self.time_zone,
-            "options": dict(self.options) or None,
-        }
-        return {name: value for name, value in given.items() if value is not None}
+        keep = [rules.to_json() for rules in self.keep]
+        return stated(older_than_ms=self.older_than_ms, keep=keep, time_zone=self.time_zone, options=self.options)
 
 
 def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, view: TableView | None = None) -> Plan:

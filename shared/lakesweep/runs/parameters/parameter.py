@@ -116,6 +116,13 @@ class Signature:
         return call
 
 
+def stated(**arguments: object) -> dict[str, object]:
+    """Return the arguments that a call gave, as its plan records them: neither `None` nor false nor empty."""
+    found = {name: list(value) if isinstance(value, tuple) else value for name, value in arguments.items()}
+    found = {name: dict(value) if isinstance(value, Mapping) else value for name, value in found.items()}
+    return {name: value for name, value in found.items() if value not in (None, [], {}) and value is not False}
+
+
 def read_count(value: object, name: str) -> int:
     """Read a whole number, given as a number or as text."""
     if isinstance(value, int) and not isinstance(value, bool):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.values.options import parse_bool, parse_duration_ms, parse_int
 from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
+from lakesweep.runs.parameters.parameter import stated
 from lakesweep.runs.parameters.times import say_time
 
 STATED_RETENTION = ("snapshot.num-retained.min", "snapshot.num-retained.max", "snapshot.time-retained")
@@ -50,20 +51,16 @@ class ExpireArguments:
 
     def to_json(self) -> dict[str, object]:
         """Return the arguments that were given."""
-        given = {
-            "retain_max": self.retain_max,
-            "retain_min": self.retain_min,
-            "older_than_ms": self.older_than_ms,
-            "max_deletes": self.max_deletes,
-            "protect_commit_user": list(self.protect_commit_users) or None,
-            "fleet_policy": self._fleet_policy() or None,
-            "options": dict(self.options) or None,
-        }
-        return {key: value for key, value in given.items() if value is not None}
-
-    def _fleet_policy(self) -> dict[str, object]:
         rules = {"floor": self.floor, "retention": self.otherwise}
-        return {name: rule.to_json() for name, rule in rules.items() if rule is not None}
+        return stated(
+            retain_max=self.retain_max,
+            retain_min=self.retain_min,
+            older_than_ms=self.older_than_ms,
+            max_deletes=self.max_deletes,
+            protect_commit_user=self.protect_commit_users,
+            fleet_policy={name: rule.to_json() for name, rule in rules.items() if rule is not None},
+            options=self.options,
+        )
 
 
 def snapshot_retention(
