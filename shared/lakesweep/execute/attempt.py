@@ -107,6 +107,24 @@ class Attempt:
     in any case."""
 
 
+class UnderLease:
+    """One run's execution of a stored plan, while it holds the lease."""
+
+    def __init__(self, env: Environment, header: PlanHeader, attempt: Attempt, lease: Lease) -> None:
+        self._env = env
+        self._header = header
+        self._attempt = attempt
+        self._lease = lease
+
+    @property
+    def _what(self) -> str:
+        return f"plan {self._header.plan_id} of table {self._header.table}"
+
+    def _still_ours(self) -> None:
+        self._env.check_time(self._what)
+        self._lease.check()
+
+
 def under_lease(
     area: ControlArea,
     header: PlanHeader,

@@ -28,7 +28,7 @@ from lakesweep.errors import (
     StalePlanError,
     some_of,
 )
-from lakesweep.execute.attempt import Attempt, Environment, Executed, record_stop, under_lease
+from lakesweep.execute.attempt import Attempt, Environment, Executed, UnderLease, record_stop, under_lease
 from lakesweep.execute.batches import expiring_snapshots, id_of, outcome_of
 from lakesweep.execute.branch_rewrites.compensation import reverse, settle_latest
 from lakesweep.execute.branch_rewrites.completeness import bare_others, incomplete_snapshots, lost_ahead, lost_of
@@ -74,15 +74,12 @@ def move_roots(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
     return under_lease(env.area, plan.header, attempt, run, expiring_snapshots(plan))
 
 
-class _Moving:
+class _Moving(UnderLease):
     def __init__(self, env: Environment, plan: Plan, attempt: Attempt, lease: Lease) -> None:
-        self._env = env
+        super().__init__(env, plan.header, attempt, lease)
         self._plan = plan
-        self._lease = lease
         self._is_first = not attempt.earlier_runs
-        self._attempt = attempt
         self._has_begun = bool(attempt.earlier_runs)
-        self._has_just_planned = attempt.has_just_planned
         self._store = env.stores.table
         self._documents = Documents(self._store, plan)
         self._ledger = Ledger(env.area, attempt.run_id, plan.header.plan_id, attempt.chain)
@@ -123,7 +120,7 @@ class _Moving:
     def _carry_out(self) -> None:
         observation = self._look()
         self._settle(observation)
-        if not self._has_just_planned and not (self._has_begun and observation.has_moved_on()):
+        if not self._attempt.has_just_planned and not (self._has_begun and observation.has_moved_on()):
             self._check_schemas(observation)
             lost = lost_ahead(self._env, observation, self._lease.check)
             if lost:
@@ -149,8 +146,7 @@ class _Moving:
             phase = action.phase
             if (phase == LAST_PHASE and self._is_needed(action, observation)) or _is_outdated(action, observation):
                 continue
-            self._env.check_time(f"plan {self._plan.header.plan_id} of table {self._plan.header.table}")
-            self._lease.check()
+            self._still_ours()
             self._number = number
             if isinstance(action, Delete):
                 self._requests.delete(action)

@@ -37,7 +37,7 @@ from lakesweep.errors import (
     PreconditionFailedError,
     StalePlanError,
 )
-from lakesweep.execute.attempt import Attempt, Environment, Executed, record_stop, under_lease
+from lakesweep.execute.attempt import Attempt, Environment, Executed, UnderLease, record_stop, under_lease
 from lakesweep.execute.batches import (
     CONSUMER_PHASE,
     DOCUMENT_PHASE,
@@ -88,15 +88,10 @@ def execute(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
     return under_lease(env.area, plan.header, attempt, run, expiring_snapshots(plan))
 
 
-class _Execution:
+class _Execution(UnderLease):
     def __init__(self, env: Environment, plan: Plan, attempt: Attempt, lease: Lease) -> None:
-        self._env = env
+        super().__init__(env, plan.header, attempt, lease)
         self._plan = plan
-        self._lease = lease
-        self._grace_ms = attempt.grace_ms
-        self._attempt = attempt
-        self._earlier_runs = attempt.earlier_runs
-        self._is_of_this_call = attempt.has_just_planned
         self._ledger = Ledger(env.area, attempt.run_id, plan.header.plan_id, attempt.chain)
         self._changelogs = {
             action.path: action
@@ -127,14 +122,14 @@ class _Execution:
 
     def _run(self) -> Executed:
         plan_id = self._plan.header.plan_id
-        earlier = earlier_work(self._env.area, plan_id, self._earlier_runs)
+        earlier = earlier_work(self._env.area, plan_id, self._attempt.earlier_runs)
         done = {**earlier.settled, **self._settle(earlier)}
         # An action that an earlier run intended may have happened, whether or not that run recorded it. A plan of files
         # alone has no documents, so it cannot be half done.
-        self._progress.documents_gone = bool(self._earlier_runs) and any(map(is_head, self._plan.actions))
+        self._progress.documents_gone = bool(self._attempt.earlier_runs) and any(map(is_head, self._plan.actions))
         self._progress.data_begun = earlier.may_have_begun_files
         self._recheck.forget(path for path in self._roots if done.get(path) in _GONE)
-        if self._earlier_runs:
+        if self._attempt.earlier_runs:
             self._progress.removed.update(self._roots)
         self._kept = {path: "an earlier run kept it" for path, result in done.items() if result == "kept_by_recheck"}
         pending = [action for action in self._plan.actions if done.get(action.path) not in _GONE]
@@ -166,7 +161,7 @@ class _Execution:
 
         Documents have no intents of their own. The lease names the plan, so the documents may be gone.
         """
-        if not self._earlier_runs:
+        if not self._attempt.earlier_runs:
             return {}
         suspects = [
             delete
@@ -184,14 +179,6 @@ class _Execution:
             self._outcome += outcome_of(gone, found.deleted, 0)
         return {delete.path: "deleted" for delete in gone}
 
-    @property
-    def _what(self) -> str:
-        return f"plan {self._plan.header.plan_id} of table {self._plan.header.table}"
-
-    def _still_ours(self) -> None:
-        self._env.check_time(self._what)
-        self._lease.check()
-
     def _pause(self, seconds: float) -> None:
         """Sleep after recording all results: a waiting process may be killed."""
         self._ledger.flush()
@@ -199,8 +186,9 @@ class _Execution:
 
     def _carry_out(self, pending: Sequence[Action]) -> None:
         total = sum(isinstance(action, Delete) for action in pending)
-        grace_ms = 0 if self._progress.data_begun else self._grace_ms  # an earlier run has waited before its first file
-        is_new = not self._earlier_runs
+        # An earlier run has waited before its first file.
+        grace_ms = 0 if self._progress.data_begun else self._attempt.grace_ms
+        is_new = not self._attempt.earlier_runs
         batch: tuple[Action, ...] = ()
         asks_all = self._ask_all(pending)
         for batch in batches(pending):
@@ -228,9 +216,9 @@ class _Execution:
     def _ask_all(self, pending: Sequence[Action]) -> bool:
         """Ask the present roots for the files of a plan that this call did not make; tell whether they were asked."""
         files = [a for a in pending if isinstance(a, Delete) and a.kind in get_args(FileKind)]
-        if (self._is_of_this_call and not self._attempt.asks_roots) or not files:
+        if (self._attempt.has_just_planned and not self._attempt.asks_roots) or not files:
             return False
-        has_begun = bool(self._earlier_runs)
+        has_begun = bool(self._attempt.earlier_runs)
         if self._is_of_orphans:
             self._new_roots.ask_all(lambda: files, self._still_ours, has_begun=has_begun)
             return True
@@ -284,8 +272,8 @@ class _Execution:
         header = self._plan.header
         age_ms = self._env.area.store.now_ms() - header.created_ms
         documents = sum(action.phase == DOCUMENT_PHASE for action in batch)
-        is_fresh = self._is_of_this_call and self._lease.is_as_known and header.settled and 0 <= age_ms < FRESH_MS
-        return is_fresh and is_head(batch[0]) and documents <= SINGLE_DELETES
+        is_fresh = self._attempt.has_just_planned and header.settled and 0 <= age_ms < FRESH_MS
+        return is_fresh and self._lease.is_as_known and is_head(batch[0]) and documents <= SINGLE_DELETES
 
     def _wait(self, grace_ms: int) -> None:
         """Wait for readers while holding the lease."""

@@ -34,7 +34,7 @@ from lakesweep.errors import (
     StalePlanError,
     StorageError,
 )
-from lakesweep.execute.attempt import Attempt, Environment, Executed, stopped, under_lease
+from lakesweep.execute.attempt import Attempt, Environment, Executed, UnderLease, stopped, under_lease
 from lakesweep.execute.part_actions import (
     FILES,
     NOT_FILES_ALONE,
@@ -144,16 +144,11 @@ def check_whole(header: PlanHeader) -> None:
         )
 
 
-class _Waves:
+class _Waves(UnderLease):
     def __init__(self, env: Environment, header: PlanHeader, attempt: Attempt, workers: Workers, lease: Lease) -> None:
-        self._env = env
-        self._header = header
-        self._run_id = attempt.run_id
-        self._earlier_runs = attempt.earlier_runs
-        self._attempt = attempt
+        super().__init__(env, header, attempt, lease)
         self._workers = workers
         self._actions = workers.actions or PartActions(env.area, header.plan_id, content_hash=header.content_hash)
-        self._lease = lease
         self._new_roots = NewRoots(RootRecheck(env.stores.table, header, env.known, env.sleep))
         self._rate = workers.keys_per_s
         self._outcome = Outcome()
@@ -173,7 +168,7 @@ class _Waves:
     def run(self) -> Executed:
         executed = self._run_whole()
         if self._chains and not self._lease.is_let_go:
-            ledger = Ledger(self._env.area, self._run_id, self._header.plan_id, self._attempt.chain)
+            ledger = Ledger(self._env.area, self._attempt.run_id, self._header.plan_id, self._attempt.chain)
             ledger.record_heads(self._chains)  # too many for the report, which has the hash of this part
             ledger.flush()
         return executed
@@ -208,15 +203,15 @@ class _Waves:
         return (
             *told,
             f"{self._failures} objects could not be deleted. The report names {shown} of them, and the ledger of run "
-            f"{self._run_id} names all",
+            f"{self._attempt.run_id} names all",
         )
 
     def _carry_out(self) -> None:
-        left = list(self._unfinished(self._slices(slice_parts(self._env.area, self._earlier_runs))))
+        left = list(self._unfinished(self._slices(slice_parts(self._env.area, self._attempt.earlier_runs))))
         if not self._attempt.has_just_planned or self._attempt.asks_roots:
             parts = sorted({each.part for each in left})
             self._new_roots.ask_all(
-                lambda: self._deletions(parts), self._still_ours, has_begun=bool(self._earlier_runs)
+                lambda: self._deletions(parts), self._still_ours, has_begun=bool(self._attempt.earlier_runs)
             )
         upcoming = iter(left)
         while wave := self._next_wave(upcoming):
@@ -235,10 +230,6 @@ class _Waves:
         """Yield what some parts of the plan delete, one part after the other."""
         for part in parts:
             yield from deletions_of(actions_of_part(self._env.area, self._header, part), self._header)
-
-    def _still_ours(self) -> None:
-        self._env.check_time(self._what)
-        self._lease.check()
 
     def _slices(self, earlier: Mapping[int, tuple[str, ...]]) -> Iterator[Slice]:
         """Yield the plan in slices. Their numbers are the same in every run."""
@@ -300,10 +291,6 @@ class _Waves:
     def _sleep(self, seconds: float) -> None:
         self._env.wait(seconds, self._what)
 
-    @property
-    def _what(self) -> str:
-        return f"plan {self._header.plan_id} of table {self._header.table}"
-
     def _spared(self, wave: Sequence[Slice]) -> list[Slice]:
         """Mark the objects of a wave that new roots need, so that they are kept."""
         if not self._new_roots.are_any:
@@ -320,7 +307,7 @@ class _Waves:
         return [
             Assignment(
                 plan_id=self._header.plan_id,
-                run_id=self._run_id,
+                run_id=self._attempt.run_id,
                 until_ms=self._lease.expires_ms,
                 keys_per_s=share,
                 delay_s=number * self._workers.slice_keys / self._rate,
