@@ -98,7 +98,8 @@ def deletions_of(actions: Sequence[Action], header: PlanHeader) -> list[Delete]:
     Raises:
         RefusedError: One of them does something else. Other actions need an order, and parallel work has none.
     """
-    deletes = [action for action in actions if isinstance(action, Delete) and _is_file(action)]
+    found = (action for action in actions if isinstance(action, Delete) and action.kind in FILES)
+    deletes = [delete for delete in found if step_of(delete) == FILES_STEP]
     if len(deletes) < len(actions):
         raise not_files_alone(header)
     return deletes
@@ -112,7 +113,3 @@ def not_files_alone(header: PlanHeader) -> RefusedError:
         f"{header.plan_id} --engine local",
         code=NOT_FILES_ALONE,
     )
-
-
-def _is_file(delete: Delete) -> bool:
-    return delete.kind in FILES and step_of(delete) == FILES_STEP

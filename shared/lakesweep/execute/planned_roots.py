@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from lakesweep.errors import FormatError, RefusedError
+from lakesweep.execute.batches import ROOT_KINDS
 from lakesweep.format.documents import parse_changelog
 from lakesweep.format.names import schema_id_of
 from lakesweep.format.schema import TableSchema, parse_schema
@@ -18,8 +19,6 @@ from lakesweep.model.roots import BranchListing, Root, RootKind, RootRef, base_n
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import read_roots, read_schema
 
-ROOT_KINDS = frozenset({"snapshot", "changelog_document", "tag"})
-"""Kinds of actions on roots."""
 _ALL = 1 << 63
 
 

@@ -25,7 +25,6 @@ A run that dies between writing and looking leaves a tag whose source existed ri
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.intent import Intent
@@ -62,16 +61,6 @@ STOOD_STILL = "stood_still"
 def writes_tags(plan: Plan) -> bool:
     """Tell whether a plan writes tags and their success files, and does nothing else."""
     return bool(plan.actions) and all(isinstance(action, Put) and action.phase == PHASE for action in plan.actions)
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """A tag that this run has written."""
-
-    put: Put
-    etag: str
-    former: bytes | None
-    """The former content of a tag that was replaced."""
 
 
 def write_tags(
@@ -155,11 +144,10 @@ class _Writing:
             return self._found(put, snapshot_id, source, error)
         except (StorageError, LeaseLostError) as error:
             etag = self._etag_if_written(put, error)
-        written = _Written(put, etag, former)
         try:
             self._check(put, snapshot_id, source)
         except MaintenanceError as error:  # its files may be deleted
-            raise type(error)(f"{error}; {self._withdraw(written)}", code=error.code) from error
+            raise type(error)(f"{error}; {self._withdraw(put, etag, former)}", code=error.code) from error
         return True
 
     def _etag_if_written(self, put: Put, error: StorageError | LeaseLostError) -> str:
@@ -274,19 +262,21 @@ class _Writing:
         except ObjectNotFoundError:
             return None
 
-    def _withdraw(self, written: _Written) -> str:
-        """Withdraw the tag, and return a sentence that says so, or that says why the tag still exists."""
-        path = written.put.path
-        name = _name_of(written.put)
+    def _withdraw(self, put: Put, etag: str, former: bytes | None) -> str:
+        """Withdraw a tag that this run has written, or restore the former content of a tag that it replaced.
+
+        Return a sentence that says so, or that says why the tag still exists.
+        """
+        name = _name_of(put)
         try:
-            if written.former is not None:
-                self._soon.put(path, written.former, if_match=written.etag)
+            if former is not None:
+                self._soon.put(put.path, former, if_match=etag)
                 # While the tag was overwritten, no other run knew of the files that only this tag needs.
                 return (
                     f"tag {name!r} is what it was before; check that it is readable, since others that deleted "
                     "snapshots or tags meanwhile may have deleted files of it"
                 )
-            result = self._soon.delete([DeleteRequest(path, written.etag)])[0]
+            result = self._soon.delete([DeleteRequest(put.path, etag)])[0]
         except MaintenanceError as error:
             return _stands(name, str(error))
         if result.ok:

@@ -11,10 +11,10 @@ from functools import cache
 
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
 from lakesweep.execute.attempt import Environment
-from lakesweep.execute.batches import id_of
+from lakesweep.execute.batches import ROOT_KINDS, id_of
 from lakesweep.execute.branch_rewrites.observation import BranchObservation
 from lakesweep.execute.branch_rewrites.progress import Documents
-from lakesweep.execute.planned_roots import ROOT_KINDS, Schemas, root_of, roots_to_write, schema_id, schemas_after
+from lakesweep.execute.planned_roots import Schemas, root_of, roots_to_write, schema_id, schemas_after
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.model.plan import Put, branch_of
 from lakesweep.model.roots import BranchListing, Root, RootRef

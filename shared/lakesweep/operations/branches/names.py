@@ -84,7 +84,7 @@ def list_branch(table: Table, name: str) -> BranchObjects:
     objects = tuple(table.store.list(branch_dir(name)))
     listing = sort_listing(table.store.location, objects)
     own = listing.branches.get(name) or BranchListing(name)
-    return BranchObjects(objects, own, _inside(name, listing.branches))
+    return BranchObjects(objects, own, tuple(each for each in listing.branches if each.startswith(f"{name}/")))
 
 
 def no_such_branch(table: Table, name: str, there: Iterable[str]) -> RefusedError:
@@ -113,10 +113,6 @@ def check_unused(table: Table, listing: TableListing, name: str) -> None:
                 "branch that no other branch reads, so unset that option first",
                 code=IN_USE,
             )
-
-
-def _inside(name: str, branches: Iterable[str]) -> tuple[str, ...]:
-    return tuple(branch for branch in branches if branch.startswith(f"{name}/"))
 
 
 def _check_other_than_main(name: str) -> None:

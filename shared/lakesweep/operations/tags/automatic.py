@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from lakesweep.control.state import ALL_COMMITS, BATCH_COMMITS, NEVER_MS, BranchState
+from lakesweep.control.state import ALL_COMMITS, BATCH_COMMITS, NEVER_MS
 from lakesweep.execute.tags import cannot_promise
 from lakesweep.format.values.zone import local_time
 from lakesweep.model.identity import identity_of, number_of
@@ -222,7 +222,8 @@ class _Walk:
         etag = next((ref.etag for ref in self._snapshots if ref.id == before), None)
         if number_of(etag) != state.tag_walked if etag is not None else before >= self._snapshots[0].id:
             return None
-        return Pointer(state.tag_next_snapshot, _period_begin(state))
+        next_tag = None if state.tag_next_ms == NEVER_MS else _EPOCH + state.tag_next_ms * _MS
+        return Pointer(state.tag_next_snapshot, next_tag)
 
     def _stopped(self, pointer: Pointer) -> dict[str, int]:
         """Return where this pass stopped, for the state."""
@@ -272,10 +273,6 @@ def _later(one: Pointer, other: Pointer | None) -> Pointer:
     if other is None:
         return one
     return max(one, other, key=lambda pointer: (pointer.next_tag or datetime(1, 1, 1), pointer.next_snapshot))
-
-
-def _period_begin(state: BranchState) -> datetime | None:
-    return None if state.tag_next_ms == NEVER_MS else _EPOCH + state.tag_next_ms * _MS
 
 
 def _words(rules: AutoTagRules) -> str:

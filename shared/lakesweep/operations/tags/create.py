@@ -8,7 +8,7 @@ Source: Paimon `TagManager#createTag`, `TagManager#replaceTag`, `AbstractFileSto
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 
 from lakesweep.errors import ObjectNotFoundError, RefusedError
 from lakesweep.execute.tags import cannot_promise
@@ -158,12 +158,8 @@ class _Making:
         self._schema = read_schema(table.store, self._schemas)
         self.options = self._schema.options
         check_callbacks(table, self.options)
-        self._zone = self._declared_zone()
+        self._zone = declared_zone(table, arguments.time_zone, ruling_of(table))
         self._own = list_own(table, "snapshot")
-
-    def _declared_zone(self) -> tzinfo | None:
-        has_policy = self._table.policy is not None
-        return declared_zone(self._table, self._arguments.time_zone, ruling_of(self._table) if has_policy else None)
 
     def source(self) -> Root:
         """Return the root that the tag is made from."""

@@ -31,7 +31,7 @@ from lakesweep.operations.undo.versions import plan_undo
 from lakesweep.runs.execution import finish_begun, require_area
 from lakesweep.runs.fleet import watched_ruling
 from lakesweep.runs.identifiers import new_id
-from lakesweep.runs.reports import refused
+from lakesweep.runs.reports import refused, report_of
 from lakesweep.runs.session import Table
 from lakesweep.runs.table_environment import environment
 
@@ -131,16 +131,11 @@ def _report(
         parts=(),
     )
     message = executed.message if executed is not None else ""
-    return RunReport(
-        operation=OPERATION,
-        table=table.ref.location,
-        branch=undone.branch,
-        status=status,
-        plan=Plan(header, tuple(each.action for each in planned.after)),
+    return dataclasses.replace(
+        report_of(table, OPERATION, status, Plan(header, tuple(each.action for each in planned.after))),
         run_id=own_id,
         executed=executed is not None,
         refusal=Refusal(executed.code, f"{message}; ask again to restore the rest") if executed and message else None,
         outcome=executed.outcome if executed is not None else None,
-        requests=table.counter.snapshot(),
         restores=planned.restores,
     )

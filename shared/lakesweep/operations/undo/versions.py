@@ -131,8 +131,9 @@ def _check_complete(env: Environment, record: RunRecord, returning: tuple[Restor
     own_markers = {path: marker for path, marker in markers.items() if marker is not None and not is_external(path)}
     view = ReturningStore(table, own_markers, bodies)
     listing = discover(table)
-    tagged = _tagged_ids(env, listing.branches.get(branch) or own)
-    schema = read_schema(table, listing.branches.get(branch) or own)
+    own = listing.branches.get(branch) or own
+    tagged = frozenset(root.snapshot.id for root in read_roots(table, own.tags).roots)
+    schema = read_schema(table, own)
     roots = [_root(view, branch, each) for each in documents]
     keys = view.keys()
     exists = Presence(env.stores, frozenset(markers))
@@ -153,10 +154,6 @@ def _check_complete(env: Environment, record: RunRecord, returning: tuple[Restor
             "expected everything that its snapshots need",
             code="would_stay_absent",
         )
-
-
-def _tagged_ids(env: Environment, own: BranchListing) -> frozenset[int]:
-    return frozenset(root.snapshot.id for root in read_roots(env.stores.table, own.tags).roots)
 
 
 def _root(view: ReturningStore, branch: str, document: Restore) -> Root:
