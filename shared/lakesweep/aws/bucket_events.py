@@ -83,7 +83,7 @@ class BucketNotifications:
     """The notification configuration of one bucket. It is read and replaced as a whole."""
 
     def __init__(self, bucket: str, client: Any) -> None:
-        """Use a client of S3 that serves only this object, since it inspects answers before botocore parses them."""
+        """Take an S3 client that nothing else uses: this class registers a hook that inspects its answers."""
         self.bucket = bucket
         self._client = client
         client.meta.events.register("before-parse.s3.GetBucketNotificationConfiguration", _note_elements)

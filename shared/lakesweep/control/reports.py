@@ -133,7 +133,7 @@ def _checked(document: dict[str, object], area: ControlArea, run_id: str, path: 
     if outcome is not None:
         numbers = isinstance(outcome, dict) and all(is_count(outcome.get(key, 0)) for key in ("deleted", "bytes"))
         if not numbers or not isinstance(outcome.get("failed", []), list):
-            raise FormatError(f"{path}: expected what became of the plan in report.outcome")
+            raise FormatError(f"{path}: expected counts and failures in outcome, found {_short(outcome)}")
     return document
 
 

@@ -193,7 +193,7 @@ class _Making:
             if root.snapshot.id == source.snapshot.id:
                 raise RefusedError(
                     f"table {table.ref}: snapshot {source.snapshot.id} has the automatic tag {root.ref.name!r}; "
-                    f"expected none, since {name!r} is the name of an automatic tag and no snapshot may have two",
+                    f"expected no automatic tag there, since {name!r} would be a second one",
                     code="auto_tag_exists",
                 )
 

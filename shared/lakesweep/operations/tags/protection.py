@@ -1,8 +1,8 @@
 """Which tags something else depends on: a branch that was made from the tag, or a calendar rule of the fleet policy.
 
 When Paimon expires a branch, it considers the tags of that branch alone. So a branch made from a tag of main is safe
-from the expiry of main only while that tag exists. An operation that rewrites a branch past such a tag requires its
-caller to give the tag up.
+from the expiry of main only while that tag exists. Lakesweep refuses a rollback or
+fast-forward that would delete such a tag, unless the caller names the tag.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
