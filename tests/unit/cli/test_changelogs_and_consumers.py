@@ -88,6 +88,18 @@ def test_consumers(table: TableBuilder, folder: Path, control: Path) -> None:
     assert run("reset-consumer", folder, control, "b", "--next-snapshot", "soon").exit_code == 2
 
 
+def test_an_expiry_ends_before_the_next_snapshot_of_a_consumer(tmp_path: Path, control: Path) -> None:
+    """The snapshot that a streaming job reads next stays, in the plan and in the table; the one before it goes."""
+    folder = tmp_path / "billed"
+    write_table(folder, commits=12, options=RULES).consumer("billing", 7)
+    planned = run("expire-snapshots", folder, control, "--json").document
+    assert planned["snapshots"]["expired"] == [1, 2, 3, 4, 5, 6]
+    done = run("expire-snapshots", folder, control, "--json", "--execute").document
+    assert (done["status"], done["kept"]["consumer"]) == ("done", 5)
+    left = {path for path in contents(folder) if path.startswith("snapshot/snapshot-")}
+    assert left == {f"snapshot/snapshot-{number}" for number in range(7, 13)}
+
+
 def test_maintain_shows_its_steps(folder: Path, control: Path) -> None:
     """What a dry run shows of the later steps is what they do when their turn comes."""
     planned = run("maintain", folder, control, "--json").document

@@ -64,6 +64,25 @@ def test_plans_are_listed_newest_first(folder: Path, control: Path) -> None:
     assert "waiting" in text
 
 
+def test_a_limit_lists_the_newest_plans(folder: Path, control: Path) -> None:
+    """In text as in JSON, also where plans are of one second, whose ids do not tell their order."""
+    made = [plan(folder, "--max-deletes", 1 + number % 3) for number in range(8)]
+    for limit in (1, 5, 7, 9):
+        newest = made[::-1][:limit]
+        found = call("plans", folder, "--limit", limit, "--json").document["plans"]
+        assert [row["plan_id"] for row in found] == newest
+        lines = call("plans", folder, "--limit", limit).printed.splitlines()
+        assert [line.split()[0] for line in lines[1:]] == newest
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_below_one_is_refused(folder: Path, control: Path, limit: int) -> None:
+    plan(folder)
+    answer = call("plans", folder, "--limit", limit, "--json")
+    assert (answer.exit_code, answer.document["error"]["code"]) == (2, "bad_argument")
+    assert answer.document["error"]["message"] == f"--limit: expected at least 1, found {limit}"
+
+
 def test_plans_are_listed_from_their_headers(folder: Path, control: Path) -> None:
     """The actions, which may be many, are not read."""
     plan(folder)

@@ -13,6 +13,7 @@ from lakesweep.errors import FormatError, MaintenanceError
 
 @reads(
     "lakesweep plans /data/orders",
+    "lakesweep plans /data/orders --limit 5",
     "lakesweep plans s3://lake/sales.db/orders --control s3://ops/lakesweep --json",
     place=("control",),
 )

@@ -246,9 +246,15 @@ def stored_report(table: Table, run_id: str) -> Document:
 
 
 def _newest(ids: Sequence[str], limit: int, time: str, row: Callable[[str], Document]) -> list[Document]:
-    """Return rows ordered by their times. Ids do not tell the order within a second."""
+    """Return the newest rows, newest first.
+
+    Ids do not tell the order within a second, so all rows of the last second are read before some are dropped.
+    """
     if limit < 1:
         raise UsageError(f"--limit: expected at least 1, found {limit}", code="bad_argument")
+    newest = sorted(ids, reverse=True)
+    seconds = [each.partition("-")[0] for each in newest]
+    asked = [each for each, second in zip(newest, seconds, strict=True) if second >= seconds[:limit][-1]]
     with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
-        found = pool.map(row, sorted(ids, reverse=True)[:limit])
-    return sorted(found, key=lambda each: int(each[time] or 0), reverse=True)
+        found = pool.map(row, asked)
+    return sorted(found, key=lambda each: int(each[time] or 0), reverse=True)[:limit]
