@@ -194,6 +194,7 @@ def test_a_refusal_is_the_exit_code_of_spark_submit(artifacts: Path, tmp_path: P
     assert done.exit_code in FINAL_EXIT_CODES, done.output[-2000:] + done.log[-2000:]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_manifest_tells_what_is_in_it(artifacts: Path) -> None:
     """Versions, the Python, and the hash of every file."""

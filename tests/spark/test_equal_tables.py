@@ -104,6 +104,7 @@ def test_tables_on_s3(compare: Compare) -> None:
     tables.tables_on_s3(compare)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_tables_that_pypaimon_wrote(compare: Compare, tmp_path: Path) -> None:
     tables.pypaimon_tables(compare, tmp_path)

@@ -92,6 +92,7 @@ def test_kill_of_on_snapshot_written(small: Build) -> None:
         assert_right(scene)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", [4, 11])
 def test_kill_of_expire(first: int, batches: Build) -> None:
     """While it reads, once it has the lease, between two deletions, and when all is done but not said."""
@@ -185,6 +186,7 @@ def test_timeout(small: Build) -> None:
         assert_right(scene)
 
 
+@pytest.mark.long
 def test_time_that_runs_out(small: Build) -> None:
     """A function that sees the end of its time hands the work over; what is begun is finished by another."""
     short = [
@@ -263,6 +265,7 @@ def test_messages_reordered(small: Build) -> None:
         assert_right(scene)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("queue", ["events", "CommitsQueue", "ExpireQueue", "ExecuteQueue"])
 def test_messages_lost_and_healed_by_the_sweep(queue: str, small: Build) -> None:
     """All that go one way are lost. Nothing is deleted then, and a sweep finds every table."""
@@ -483,6 +486,7 @@ def test_a_sweep_that_may_not_send(small: Build) -> None:
 # --- what nobody can read ---
 
 
+@pytest.mark.long
 def test_poison_reaches_its_dead_letters_while_the_others_pass(small: Build) -> None:
     """In each queue, after five receptions, and no message of another table waits for it."""
     poisoned = [Trouble("poisoned", name, 1) for name in ("CommitsQueue", "ExpireQueue", "ExecuteQueue", "SweepQueue")]

@@ -310,6 +310,7 @@ MANY = 20
 """Commits, whose passes make a chain that is longer than Lambda lets a loop be, and ends by itself."""
 
 
+@pytest.mark.long
 def test_a_long_chain_that_is_no_loop_comes_to_its_end(system: System) -> None:
     """Each pass takes one snapshot and asks for the next. Traces count on, over both functions."""
     since, count = len(system.aws.log), Count(system)
@@ -328,6 +329,7 @@ def test_a_long_chain_that_is_no_loop_comes_to_its_end(system: System) -> None:
     assert len(system.metrics.values("AWS/Lambda", "RecursiveInvocationsDropped")) == dropped
 
 
+@pytest.mark.long
 def test_lambda_would_stop_that_chain_if_it_were_not_allowed(system: System) -> None:
     """Why the template says RecursiveLoop: Allow. Else the message is a dead letter, and the next sweep goes on."""
     looping = [system.functions[name] for name in ("OnSnapshotWritten", "Expire")]

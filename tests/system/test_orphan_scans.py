@@ -386,6 +386,7 @@ class Killer:
             return len(self.killed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("function", "first", "every"), [(SCAN, 0, 2), (SCAN, 1, 2), (WORKER, 0, 1)])
 def test_a_process_that_is_killed_at_each_write(function: str, first: int, every: int, watched: Watched) -> None:
     system = watched.system
@@ -430,6 +431,7 @@ def test_listings_that_are_throttled(watched: Watched) -> None:
 # --- together ---
 
 
+@pytest.mark.long
 def test_two_scans_of_one_table_at_once(watched: Watched) -> None:
     """Both come to the same plan, and it is carried out once; the second finds all of it gone."""
     system = watched.system

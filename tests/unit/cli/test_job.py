@@ -41,6 +41,7 @@ def after(exit_code: int, kind: str) -> JobDocument:
     return next_step(document, JobRun("r1", "FAILED", f"Job failed. ExitCode: {exit_code}."), None, may_delete=True)
 
 
+@pytest.mark.long
 def test_a_job_that_cannot_reach_its_store_is_tried_again() -> None:
     words = [WORDS[0], "20260101T000000Z-00000000", *WORDS[1:], "--endpoint-url", SILENT]
     document = after(job("execute_plan", words), "execute")
