@@ -43,7 +43,7 @@ def bounds(ids: Sequence[int], policy: SnapshotRetention, consumer_next: int | N
     Args:
         ids: Ids of the snapshots that exist, ascending, at least one.
         policy: Checked retention.
-        consumer_next: The smallest id that a consumer still needs.
+        consumer_next: The smallest id that a consumer still needs; the first to keep.
 
     Source: Paimon `ExpireSnapshotsImpl#expire`.
     """
@@ -77,7 +77,7 @@ def select_range(
         time_ms: Commit times of (at least) the ids from `age_from_id` up to `hard_end_id` and of the successor of each.
             Where ids are missing, the successor is the next existing id.
         policy: Checked retention.
-        consumer_next: The smallest id that a consumer still needs.
+        consumer_next: The smallest id that a consumer still needs; the first to keep.
         now_ms: The time of the run; the cutoff is `now_ms - policy.time_retained_ms`.
 
     Source: Paimon `ExpireSnapshotsImpl#expire`.
