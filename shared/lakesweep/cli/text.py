@@ -18,7 +18,7 @@ _SNAPSHOT_REASONS = ("retain_min", "consumer", "limit", "too_young", "commit_use
 """Reasons to keep snapshots. Every other reason is about files, or is in `_KEPT`."""
 _KEPT = {"changelog_retention": "changelog", "consumer_stays": "consumer"}
 """Reason -> what is kept for it."""
-_BY_EXPIRY = frozenset({"expire_snapshots", "remove_orphan_files"})
+_BY_EXPIRY = frozenset({"expire_snapshots", "remove_orphan_files", "maintain", "trigger_tag_automatic_creation"})
 """Operations whose reports say which snapshots expire, even if it is none."""
 _WRITES_ONLY = frozenset({"create_tag", "replace_tag", "auto_tags", "create_branch"})
 """Operations that delete nothing."""

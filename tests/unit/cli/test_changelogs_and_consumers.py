@@ -100,6 +100,12 @@ def test_an_expiry_ends_before_the_next_snapshot_of_a_consumer(tmp_path: Path, c
     assert left == {f"snapshot/snapshot-{number}" for number in range(7, 13)}
 
 
+def test_maintain_says_that_it_keeps_all_snapshots(tmp_path: Path, control: Path) -> None:
+    options = {"snapshot.num-retained.min": "5", "snapshot.num-retained.max": "5"}
+    write_table(tmp_path / "calm", commits=3, options=options)
+    assert "snapshots  1 to 3, all kept" in run("maintain", tmp_path / "calm", control).printed
+
+
 def test_maintain_shows_its_steps(folder: Path, control: Path) -> None:
     """What a dry run shows of the later steps is what they do when their turn comes."""
     planned = run("maintain", folder, control, "--json").document

@@ -253,8 +253,8 @@ def _newest(ids: Sequence[str], limit: int, time: str, row: Callable[[str], Docu
     if limit < 1:
         raise UsageError(f"--limit: expected at least 1, found {limit}", code="bad_argument")
     newest = sorted(ids, reverse=True)
-    seconds = [each.partition("-")[0] for each in newest]
-    asked = [each for each, second in zip(newest, seconds, strict=True) if second >= seconds[:limit][-1]]
+    last_second = max(newest[limit - 1 : limit], default="").partition("-")[0]
+    asked = [each for each in newest if each >= last_second]
     with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
         found = pool.map(row, asked)
     return sorted(found, key=lambda each: int(each[time] or 0), reverse=True)[:limit]
