@@ -6,8 +6,8 @@ content of each document shows where this boundary is, so no run has to record i
 
 A document is *foreign* if it is neither the former document nor the plan's: somebody else wrote it since.
 
-The target, the state of the branch that the plan is to reach, follows from the plan alone: from the snapshots that the
-branch had when the plan was made, and those that the plan deletes and writes. Later changes do not matter.
+The *target* is the state that the branch is to reach. It follows from the plan alone: from the snapshots that the
+branch had when the plan was made, and from those that the plan deletes and writes. Later changes do not matter.
 """
 
 from collections import defaultdict
