@@ -7,7 +7,7 @@ could empty a table makes the whole document invalid.
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
 from lakesweep.format.values.json_document import describe, parse_object, shorten
@@ -24,6 +24,8 @@ _RULE_KEYS = (
     *("tables", "mode", "pause", "min_snapshots", "min_time_retained", "protect_commit_users", "retention"),
     *("time_zone", "tags", "external_roots"),
 )
+_NAMES = {"min_time_retained": "min_time_retained_ms"}
+"""Keys whose field of a `FleetRule` has another name."""
 _COUNTS = {
     "snapshot.num-retained.min": "retain_min",
     "snapshot.num-retained.max": "retain_max",
@@ -77,24 +79,27 @@ class _Rule:
         self._entry: dict[str, object] = entry
 
     def read(self) -> FleetRule:
-        users = self._entry.get("protect_commit_users", [])
-        return FleetRule(
-            tables=self._folder("tables", self._entry.get("tables")),
-            mode=self._mode(),
-            paused=self._paused(),
-            floor=self._floor(),
-            protect_commit_users=self._each("protect_commit_users", users, "commit users", "commit user", self._user),
-            retention=self._retention(),
-            time_zone=self._time_zone(),
-            tags=self._tags(),
-            external_roots=self._external_roots(),
-        )
+        tables = self._folder("tables", self._entry.get("tables"))
+        readers: Mapping[str, Callable[[str, object], object]] = {
+            "mode": self._mode,
+            "pause": self._pause,
+            "min_snapshots": self._positive,
+            "min_time_retained": self._span,
+            "protect_commit_users": self._users,
+            "retention": self._retention,
+            "time_zone": self._time_zone,
+            "tags": self._tags,
+            "external_roots": self._external_roots,
+        }
+        found = {key: read(key, self._entry[key]) for key, read in readers.items() if key in self._entry}
+        stated: dict[str, Any] = {_NAMES.get(key, key): value for key, value in found.items()}
+        return FleetRule(tables, **stated, deciders=dict.fromkeys(stated, tables))
 
-    def _external_roots(self) -> tuple[str, ...] | None:
-        if "external_roots" not in self._entry:
-            return None
-        roots = self._array("external_roots", self._entry["external_roots"], "locations")
-        return tuple(dict.fromkeys(self._folder("external_roots", text) for text in roots))
+    def _users(self, key: str, value: object) -> tuple[str, ...]:
+        return self._each(key, value, "commit users", "commit user", self._user)
+
+    def _external_roots(self, key: str, value: object) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self._folder(key, text) for text in self._array(key, value, "locations")))
 
     def _folder(self, key: str, text: object) -> str:
         expected = "an absolute location such as s3://bucket/folder or /folder"
@@ -105,65 +110,52 @@ class _Rule:
             self._refuse(key, expected, text)
         return self._parsed(key, expected, text, lambda text, _: self._spell(text))
 
-    def _mode(self) -> Mode:
-        mode = self._entry.get("mode", "observe")
+    def _mode(self, key: str, mode: object) -> Mode:
         if mode == "delete":
             return "delete"
         if mode != "observe":
-            self._refuse("mode", '"observe" or "delete"', mode)
+            self._refuse(key, '"observe" or "delete"', mode)
         return "observe"
 
-    def _paused(self) -> bool:
-        value = self._entry.get("pause", False)
+    def _pause(self, key: str, value: object) -> bool:
         if not isinstance(value, bool):
-            self._refuse("pause", "true or false", value)
+            self._refuse(key, "true or false", value)
         return value
-
-    def _floor(self) -> SnapshotRetention | None:
-        if "min_snapshots" not in self._entry and "min_time_retained" not in self._entry:
-            return None
-        count = self._positive("min_snapshots", self._entry.get("min_snapshots", 1))
-        age_ms = self._span("min_time_retained", self._entry, "min_time_retained")
-        return SnapshotRetention(retain_min=count, retain_max=INT_MAX, time_retained_ms=age_ms or 0, limit=INT_MAX)
 
     def _user(self, key: str, user: object) -> str:
         if not isinstance(user, str) or not user.strip():
             self._refuse(key, "commit users as texts", user)
         return user
 
-    def _retention(self) -> SnapshotRetention | None:
-        if "retention" not in self._entry:
-            return None
-        value = self._entry["retention"]
+    def _retention(self, at: str, value: object) -> SnapshotRetention | None:
         if not isinstance(value, dict):
-            self._refuse("retention", "an object of table options", value)
-        _check_keys(value, (*_COUNTS, _TIME), self._location, f"{self._at}.retention.")
+            self._refuse(at, "an object of table options", value)
+        _check_keys(value, (*_COUNTS, _TIME), self._location, f"{self._at}.{at}.")
+        if not value:
+            return None  # explicitly none, whatever the rule of the folder around it says
         if not any(key in value for key in _STATING):
-            self._refuse("retention", f"one of {', '.join(_STATING)}", value)
-        stated = {name: self._count(f"retention.{key}", value[key]) for key, name in _COUNTS.items() if key in value}
+            self._refuse(at, f"one of {', '.join(_STATING)}", value)
+        stated = {name: self._count(f"{at}.{key}", value[key]) for key, name in _COUNTS.items() if key in value}
         if _TIME in value:
-            stated["time_retained_ms"] = self._duration(f"retention.{_TIME}", value[_TIME])
+            stated["time_retained_ms"] = self._duration(f"{at}.{_TIME}", value[_TIME])
         retention = replace(SnapshotRetention(), **stated)
         try:
             retention.check()
         except RefusedError as error:
-            raise UsageError(f"policy {self._location}: {self._at}.retention: {error}", code="bad_policy") from error
+            raise UsageError(f"policy {self._location}: {self._at}.{at}: {error}", code="bad_policy") from error
         return retention
 
-    def _time_zone(self) -> str | None:
-        if "time_zone" not in self._entry:
-            return None
-        text = self._entry["time_zone"]
+    def _time_zone(self, key: str, text: object) -> str:
         expected = "a time zone such as Europe/Berlin, UTC or +08:00"
         if not isinstance(text, str):
-            self._refuse("time_zone", expected, text)
-        self._parsed("time_zone", expected, text, lambda text, _: parse_zone(text, "time_zone"))
+            self._refuse(key, expected, text)
+        self._parsed(key, expected, text, lambda text, _: parse_zone(text, key))
         return text
 
-    def _tags(self) -> tuple[KeepRules, ...]:
+    def _tags(self, key: str, value: object) -> tuple[KeepRules, ...]:
         rules: list[KeepRules] = []
-        for number, entry in enumerate(self._array("tags", self._entry.get("tags", []), "rules")):
-            at = f"tags[{number}]"
+        for number, entry in enumerate(self._array(key, value, "rules")):
+            at = f"{key}[{number}]"
             if not isinstance(entry, dict):
                 self._refuse(at, "an object", entry)
             rule = self._keep_rules(at, entry)
@@ -181,7 +173,7 @@ class _Rule:
         counts = {
             key.removeprefix("keep_"): self._positive(f"{at}.{key}", entry[key]) for key in _KEEP_COUNTS if key in entry
         }
-        within_ms = self._span(f"{at}.keep_within", entry, "keep_within")
+        within_ms = self._span(f"{at}.keep_within", entry["keep_within"]) if "keep_within" in entry else None
         tags: tuple[str, ...] = ()
         if "keep_tags" in entry:
             key, of = f"{at}.keep_tags", "patterns of names"
@@ -222,13 +214,11 @@ class _Rule:
             self._refuse(key, "a whole number", value)
         return self._parsed(key, "a whole number", value, parse_int)
 
-    def _span(self, at: str, entry: Mapping[str, object], key: str) -> int | None:
-        """Read a duration of at least 1 ms, if it is stated."""
-        if key not in entry:
-            return None
-        span_ms = self._duration(at, entry[key])
+    def _span(self, key: str, value: object) -> int:
+        """Read a duration of at least 1 ms."""
+        span_ms = self._duration(key, value)
         if span_ms == 0:
-            self._refuse(at, "a duration of at least 1 ms", entry[key])
+            self._refuse(key, "a duration of at least 1 ms", value)
         return span_ms
 
     def _duration(self, key: str, value: object) -> int:

@@ -1,14 +1,29 @@
 """Rules as values: the retention of snapshots and changelogs, the rules about tags, and the fleet policy.
 
 The fleet policy says what unattended maintenance may do to which table, in one document for many tables. A *rule* of it
-names a folder and applies to every table at or below it. If several rules match, only the one with the longest folder
-applies. A rule allows deletion (`mode`) or stops it (`pause`). It may demand to keep more than the table's own options
-say, never less. It sets the retention only for tables whose schema states none. `model/fleet_document.py` reads it.
+names a folder and applies to every table at or below it. A rule allows deletion (`mode`) or stops it (`pause`). It may
+demand to keep more than the table's own options say, never less. It sets the retention only for tables whose schema
+states none. `model/fleet_document.py` reads it.
+
+If several rules match a table, each field has one *decider*: the rule with the longest folder that states the field.
+Rules of longer folders add to a folder's rule, and replace only what they state. So the pause of a folder stops every
+table in it, also tables with a rule of their own. Why each field follows this one way:
+
+- `mode`: without any statement the table is observed. A rule that only protects a user keeps the folder's mode.
+- `pause`: only `"pause": false` lifts the pause of a folder, so nobody lifts it unawares.
+- `min_snapshots` and `min_time_retained` are two fields. A table's own count leaves the folder's time in force.
+- `protect_commit_users`: a list replaces the folder's list, for else no table could be without the folder's users.
+- `retention` is one field, since the numbers of two rules together may contradict each other, or keep too little.
+- `tags` is one field: a second list would delete tags that the first keeps.
+- `external_roots` is one field: two lists together would allow deletion where neither rule alone does.
+
+An empty value (`[]`, `{}`, `false`) is a statement like any other: none of it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
+from functools import reduce
 from typing import Literal
 
 from lakesweep.errors import RefusedError
@@ -162,15 +177,17 @@ class TagFacts:
 
 @dataclass(frozen=True, slots=True)
 class FleetRule:
-    """The rules for the tables of one folder."""
+    """The rules for the tables of one folder: as one rule of the document states them, or with all that it inherits."""
 
     tables: str
     """The folder in its normal spelling, without a trailing slash."""
     mode: Mode = "observe"
     """`observe`: plan and report, delete nothing."""
-    paused: bool = False
-    floor: SnapshotRetention | None = None
-    """A snapshot is only deleted if these rules allow it, too."""
+    pause: bool = False
+    min_snapshots: int = 1
+    """At least this many newest snapshots are kept."""
+    min_time_retained_ms: int = 0
+    """A snapshot is kept until its successor is older than this."""
     protect_commit_users: tuple[str, ...] = ()
     """The last snapshot of each of these users is kept."""
     retention: SnapshotRetention | None = None
@@ -181,10 +198,24 @@ class FleetRule:
     """Calendar rules of tags. A tag that matches a rule, and that no rule keeps, is deleted."""
     external_roots: tuple[str, ...] | None = None
     """Below these locations, files outside the tables may be deleted; `None`: the rule does not say."""
+    deciders: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Name of each stated field -> folder of the rule that decides it."""
+
+    @property
+    def floor(self) -> SnapshotRetention | None:
+        """The minimum retention: a snapshot is only deleted if these rules allow it, too."""
+        if not {"min_snapshots", "min_time_retained_ms"} & self.deciders.keys():
+            return None
+        return SnapshotRetention(self.min_snapshots, INT_MAX, self.min_time_retained_ms, INT_MAX)
 
     def holds_for(self, table: str) -> bool:
         """Tell whether a table, spelled as `tables`, is this folder or lies below it."""
         return table == self.tables or table.startswith(self.tables.rstrip("/") + "/")
+
+    def within(self, outer: "FleetRule") -> "FleetRule":
+        """Return this rule, with every field that it does not state from the rule of a folder around it."""
+        own = {name: getattr(self, name) for name in self.deciders}
+        return replace(outer, tables=self.tables, deciders={**outer.deciders, **self.deciders}, **own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +227,11 @@ class FleetPolicy:
     etag: str | None = None
     """ETag of the document, if the store has one."""
 
+    def rules_for(self, table: str) -> tuple[FleetRule, ...]:
+        """Return the rules that match `table`, the longest folder last."""
+        return tuple(sorted((each for each in self.rules if each.holds_for(table)), key=lambda each: len(each.tables)))
+
     def rule_for(self, table: str) -> FleetRule | None:
-        """Return the rule with the longest folder that applies to `table`, `None` if no rule does."""
-        return max(
-            (rule for rule in self.rules if rule.holds_for(table)), key=lambda rule: len(rule.tables), default=None
-        )
+        """Return what all matching rules together say about `table`, `None` if no rule matches."""
+        found = self.rules_for(table)
+        return reduce(lambda outer, rule: rule.within(outer), found) if found else None

@@ -10,7 +10,7 @@ from dataclasses import replace
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.paths.layout import layout_of
-from lakesweep.runs.fleet import ruling_of, spell
+from lakesweep.runs.fleet import rule_of, ruling_of, spell
 from lakesweep.runs.session import Table
 from lakesweep.storage.location import parse_location
 from lakesweep.table.fence import NOT_ALLOWED, FenceRules
@@ -65,8 +65,7 @@ def allowed_roots(table: Table) -> tuple[str, ...]:
         UsageError: The location of the policy holds no valid policy.
         StorageError: The policy cannot be read.
     """
-    ruling = ruling_of(table)
-    stated = None if ruling is None or ruling.rule is None else ruling.rule.external_roots
+    stated = rule_of(ruling_of(table)).external_roots
     bound = table.allowance.bound
     if bound is None:
         return tuple(dict.fromkeys((*(stated or ()), *table.allowance.roots)))

@@ -25,36 +25,56 @@ class Ruling:
     policy: str
     """Location of the document."""
     rule: FleetRule | None
-    """`None`: no rule matches the table, so the table is observed."""
+    """What all rules that match the table say together. `None`: no rule matches, so the table is observed."""
 
 
+_NO_RULE = FleetRule("")
 POLICY_ETAG = "policy_etag"
 """The key in a table's notes of the ETag of the policy that was read."""
 OBSERVED = "table_observed"
 """Code for a plan of unattended maintenance that is not executed, since the fleet policy says to observe."""
 
 
+def rule_of(ruling: Ruling | None) -> FleetRule:
+    """Return what the fleet policy says about a table; without a policy or a rule, a rule that states nothing."""
+    return _NO_RULE if ruling is None or ruling.rule is None else ruling.rule
+
+
 def may_delete(ruling: Ruling | None) -> bool:
     """Tell whether the pass after a commit may delete: without a policy it may."""
-    return ruling is None or (ruling.rule is not None and ruling.rule.mode == "delete" and not ruling.rule.paused)
+    rule = rule_of(ruling)
+    return ruling is None or (rule.mode == "delete" and not rule.pause)
 
 
 def why_observed(ruling: Ruling | None) -> tuple[str, ...]:
     """Return a sentence that says why nothing is deleted; nothing if the pass may delete."""
     if ruling is None or may_delete(ruling):
         return ()
+    return (f"{why_kept(ruling)}: planned, and nothing deleted",)
+
+
+def why_kept(ruling: Ruling) -> str:
+    """Return the clause that says why a pass deletes nothing from a table: who says so, of which folder."""
+    rule = rule_of(ruling)
+    if rule.pause:
+        return f"policy {ruling.policy} says of {rule.deciders['pause']} to pause"
+    if "mode" in rule.deciders:
+        return f"policy {ruling.policy} says of {rule.deciders['mode']} to observe"
     if ruling.rule is None:
-        return (f"policy {ruling.policy} has no rule for this table, so it is observed: planned, and nothing deleted",)
-    return (f"policy {ruling.policy} says of {ruling.rule.tables} to observe: planned, and nothing deleted",)
+        return f"policy {ruling.policy} has no rule for this table, so it is observed"
+    return f"policy {ruling.policy} states no mode for {rule.tables}, so the table is observed"
 
 
 def limited(arguments: ExpireArguments, ruling: Ruling | None) -> ExpireArguments:
     """Return `arguments` with the floor and protected users of the rule, and its retention for a schema without one."""
-    if ruling is None or ruling.rule is None:
-        return arguments
-    rule = ruling.rule
-    users = dict.fromkeys((*arguments.protect_commit_users, *rule.protect_commit_users))
-    return replace(arguments, protect_commit_users=tuple(users), floor=rule.floor, otherwise=rule.retention)
+    rule = rule_of(ruling)
+    return replace(
+        arguments,
+        protect_commit_users=tuple(dict.fromkeys((*arguments.protect_commit_users, *rule.protect_commit_users))),
+        floor=rule.floor,
+        otherwise=rule.retention,
+        otherwise_of=rule.deciders.get("retention"),
+    )
 
 
 def ruling_of(table: Table) -> Ruling | None:
@@ -86,8 +106,10 @@ def watched_ruling(table: Table) -> Ruling | None:
         StorageError: The policy cannot be read.
     """
     ruling = ruling_of(table)
-    if ruling is not None and ruling.rule is not None and ruling.rule.paused:
-        raise HeldBackError(f"table {table.ref} is paused: policy {ruling.policy} says so of {ruling.rule.tables}")
+    rule = rule_of(ruling)
+    if rule.pause and ruling is not None:
+        folder = rule.deciders["pause"]
+        raise HeldBackError(f"table {table.ref} is paused: policy {ruling.policy} says so of {folder}")
     return ruling
 
 

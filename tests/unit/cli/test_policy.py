@@ -39,7 +39,7 @@ def test_a_policy_observes_or_deletes(folder: Path, policy: Path) -> None:
     answer = maintain(folder, "--policy", policy, "--execute")
     assert (answer.exit_code, answer.document["status"], answer.document["executed"]) == (0, "planned", False)
     assert contents(folder) == before
-    assert f"policy {policy} says of {folder.parent} to observe: planned, and nothing deleted" in answer.messages
+    assert f"policy {policy} states no mode for {folder.parent}, so the table is observed: planned" in answer.messages
     write_rule(policy, mode="delete")
     answer = maintain(folder, "--policy", policy, "--execute")
     assert (answer.exit_code, answer.document["status"], answer.messages) == (0, "done", "")

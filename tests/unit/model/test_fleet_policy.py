@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ def parse_rule(**rule: object) -> FleetRule:
 def test_a_rule_without_words_observes() -> None:
     """Nothing is deleted, raised or replaced by a rule that only names a folder."""
     assert parse_rule() == FleetRule("s3://lake")
-    assert (parse_rule().mode, parse_rule().paused) == ("observe", False)
+    assert (parse_rule().mode, parse_rule().pause) == ("observe", False)
 
 
 def test_every_word() -> None:
@@ -50,12 +51,14 @@ def test_every_word() -> None:
     assert found == FleetRule(
         tables="s3://lake",
         mode="delete",
-        paused=True,
-        floor=SnapshotRetention(20, INT_MAX, 3 * DAY_MS, INT_MAX),
+        pause=True,
+        min_snapshots=20,
+        min_time_retained_ms=3 * DAY_MS,
         protect_commit_users=("flink-1", "flink-2"),
         retention=SnapshotRetention(5, 50, 3_600_000, 7),
         external_roots=("s3://outside/files", "/data/files"),
     )
+    assert found.floor == SnapshotRetention(20, INT_MAX, 3 * DAY_MS, INT_MAX)
 
 
 def test_half_a_floor() -> None:
@@ -77,7 +80,7 @@ def test_half_a_floor() -> None:
         ("/data/t", "/"),
     ],
 )
-def test_the_longest_folder_holds(table: str, holds: str | None) -> None:
+def test_the_longest_folder_comes_first(table: str, holds: str | None) -> None:
     """Whole parts of a path count, not letters."""
     folders = ("s3://lake/", "s3a://lake/sales.db/orders", "s3://lake/sales.db")
     rules = [FleetRule("/"), *parse({"version": 1, "rules": [{"tables": folder} for folder in folders]}).rules]
@@ -93,7 +96,68 @@ def test_the_documented_example_is_valid() -> None:
     assert len(policy.rules) == 5
     orders = policy.rule_for("s3://lake/sales.db/orders")
     assert orders is not None
-    assert (orders.floor, orders.protect_commit_users) == (None, ("orders-ingest",))
+    assert orders.floor == SnapshotRetention(20, INT_MAX, 3 * DAY_MS, INT_MAX)
+    assert (orders.mode, orders.protect_commit_users) == ("delete", ("orders-ingest",))
+
+
+LAKE = {
+    "tables": "s3://lake/",
+    "mode": "delete",
+    "pause": True,
+    "min_snapshots": 20,
+    "min_time_retained": "3 d",
+    "protect_commit_users": ["nightly"],
+    "retention": {"snapshot.num-retained.max": 50, "snapshot.time-retained": "1 d"},
+    "time_zone": "Europe/Berlin",
+    "tags": [{"pattern": "20*", "keep_daily": 30}],
+    "external_roots": ["s3://outside"],
+}
+EMPTY: dict[str, object] = {
+    "pause": False,
+    "protect_commit_users": [],
+    "retention": {},
+    "tags": [],
+    "external_roots": [],
+}
+
+
+def merged(*rules: object, table: str = "s3://lake/sales.db/orders") -> FleetRule:
+    found = parse({"version": 1, "rules": [*rules]}).rule_for(table)
+    assert found is not None
+    return found
+
+
+def test_a_rule_inherits_what_it_does_not_state() -> None:
+    """Each field comes from the rule of the longest folder that states it, whatever the order of the document."""
+    lake = merged(LAKE)
+    orders = {"tables": "s3://lake/sales.db/orders", "min_snapshots": 5}
+    sales = {"tables": "s3://lake/sales.db", "mode": "observe", "min_snapshots": 9, "time_zone": "UTC"}
+    for rules in ((LAKE, sales, orders), (orders, LAKE, sales)):
+        found = merged(*rules)
+        assert found == replace(
+            lake, tables="s3://lake/sales.db/orders", mode="observe", min_snapshots=5, time_zone="UTC"
+        )
+        assert found.floor == SnapshotRetention(5, INT_MAX, 3 * DAY_MS, INT_MAX)
+        decided = {"mode": "s3://lake/sales.db", "time_zone": "s3://lake/sales.db"}
+        assert found.deciders == {**lake.deciders, **decided, "min_snapshots": "s3://lake/sales.db/orders"}
+    assert merged(LAKE, sales, orders, table="s3://lake/other.db/t") == lake
+
+
+def test_an_empty_value_is_a_statement() -> None:
+    """It replaces what a folder states by nothing: no pause, no users, no retention, no calendar rules, no roots."""
+    found = merged(LAKE, {"tables": "s3://lake/sales.db", **EMPTY})
+    assert (found.pause, found.protect_commit_users, found.retention) == (False, (), None)
+    assert (found.tags, found.external_roots) == ((), ())
+    assert {field for field, folder in found.deciders.items() if folder == "s3://lake/sales.db"} == EMPTY.keys()
+    assert (found.mode, found.time_zone) == ("delete", "Europe/Berlin")
+
+
+def test_retention_and_calendar_rules_are_inherited_as_one() -> None:
+    """A rule that states one number of a retention, or one pattern, takes none of the folder's."""
+    own = {"retention": {"snapshot.num-retained.min": 1}, "tags": [{"pattern": "w*", "keep_last": 1}]}
+    found = merged(LAKE, {"tables": "s3://lake/sales.db", **own})
+    assert found.retention == SnapshotRetention(retain_min=1)
+    assert found.tags == (KeepRules("w*", last=1),)
 
 
 def _rules(*rules: object) -> dict[str, object]:
@@ -149,7 +213,6 @@ BAD_WORDS: tuple[tuple[str, Any, str], ...] = (
     ("external_roots", ["files"], "expected an absolute location"),
     ("external_roots", [1], "expected an absolute location"),
     ("retention", "1 d", "expected an object of table options, found '1 d'"),
-    ("retention", {}, "expected one of snapshot.num-retained.min"),
     ("retention", {"snapshot.expire.limit": 5}, "expected one of snapshot.num-retained.min"),
     ("retention", {"tag.num-retained-max": 5}, "rules[0].retention.snapshot.time-retained, found"),
     ("retention", {"snapshot.num-retained.min": 0}, "retain_min is 0"),

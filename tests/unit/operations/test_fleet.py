@@ -77,13 +77,17 @@ def test_a_rule_that_says_delete() -> None:
 @pytest.mark.parametrize(
     ("rules", "words"),
     [
-        (({"tables": "memory://lake/"},), "to observe"),
+        (({"tables": "memory://lake/"},), "states no mode for memory://lake, so the table is observed"),
         (({"tables": "memory://lake/", "mode": "observe"},), "says of memory://lake to observe"),
         (({"tables": "memory://other/", "mode": "delete"},), "has no rule for this table"),
         ((), "has no rule for this table"),
         (
-            ({"tables": "memory://lake/", "mode": "delete"}, {"tables": TABLE}),
+            ({"tables": "memory://lake/", "mode": "delete"}, {"tables": TABLE, "mode": "observe"}),
             "says of memory://lake/sales.db/orders to observe",
+        ),
+        (
+            ({"tables": "memory://lake/", "mode": "observe"}, {"tables": TABLE, "min_snapshots": 1}),
+            "says of memory://lake to observe",
         ),
     ],
 )
@@ -104,6 +108,27 @@ def test_the_longest_folder_allows() -> None:
     """One table of an observed folder is maintained."""
     world = RuledWorld().rules({"tables": "memory://lake/"}, {"tables": TABLE, "mode": "delete"})
     assert world.maintain().status == "done"
+
+
+def test_a_rule_of_one_table_drops_nothing_of_its_folder() -> None:
+    """Mode, minimum and retention of the folder hold for a table whose own rule only protects a commit user."""
+    rules = {"snapshot.num-retained.min": 1, "snapshot.num-retained.max": 2}
+    world = RuledWorld({}).rules(
+        {"tables": "memory://lake/", "mode": "delete", "min_snapshots": 4, "retention": rules},
+        {"tables": TABLE, "protect_commit_users": ["nobody"]},
+    )
+    assert world.maintain().status == "done"
+    assert world.ids() == [7, 8, 9, 10]
+
+
+def test_the_pause_of_a_folder_stops_tables_with_a_rule_of_their_own() -> None:
+    """The refusal names the folder that pauses, and only `"pause": false` lifts the pause."""
+    folder, table = {"tables": "memory://lake/", "mode": "delete", "pause": True}, {"tables": TABLE, "mode": "delete"}
+    world = RuledWorld().rules(folder, table)
+    report = world.maintain()
+    assert report.refusal is not None
+    assert report.refusal.message.endswith("is paused: policy memory://ops/fleet/policy.json says so of memory://lake")
+    assert world.rules(folder, {**table, "pause": False}).maintain().status == "done"
 
 
 def test_a_paused_table_is_refused() -> None:
@@ -180,7 +205,8 @@ def test_retention_of_the_policy() -> None:
     assert report.status == "done"
     assert world.ids() == [7, 8, 9, 10]
     (sentence,) = report.all_warnings()
-    assert "the schema states no retention, so the fleet policy's holds: retain_min 1, retain_max 4" in sentence
+    says = "the schema states no retention, so the fleet policy's for memory://lake holds: retain_min 1, retain_max 4"
+    assert says in sentence
     assert report.plan is not None
     assert not report.plan.header.needs_confirmation
     assert report.plan.header.arguments["fleet_policy"]

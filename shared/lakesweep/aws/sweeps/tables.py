@@ -13,7 +13,7 @@ from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.errors import MaintenanceError, OutOfTimeError
 from lakesweep.model.policy import FleetPolicy
 from lakesweep.model.roots import MAIN
-from lakesweep.runs.fleet import may_delete, read_policy, ruling_in
+from lakesweep.runs.fleet import may_delete, read_policy, rule_of, ruling_in
 from lakesweep.runs.session import Table
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
@@ -134,7 +134,7 @@ class _Asking:
         sweep = TableSweep(tables=1, last=location)
         try:
             ruling = ruling_in(self.policy, location)
-            if ruling is not None and ruling.rule is not None and ruling.rule.paused:
+            if rule_of(ruling).pause:
                 return sweep
             table = self.runtime.open_table(location, MAIN, self.context, self.counter)
             for found in self.ask(self.runtime, table, settings.may_delete and may_delete(ruling)):

@@ -17,7 +17,7 @@ from lakesweep.model.roots import MAIN, BranchListing, DocumentRef, Root, RootRe
 from lakesweep.operations.retention.rules.due import Due, changelogs_due, snapshots_due
 from lakesweep.operations.tags.options import declared_zone, expires_by_time
 from lakesweep.operations.tags.rules.expiry import NO_END, ROLLBACK_PREFIX, end_of_life
-from lakesweep.runs.fleet import ruling_of
+from lakesweep.runs.fleet import rule_of, ruling_of
 from lakesweep.runs.parameters.retention_options import (
     ExpireArguments,
     changelog_retention,
@@ -115,8 +115,7 @@ class Lifetimes:
     def _of_tag(self, name: str, tag: Tag, *, expires: bool) -> Until:
         if self._of_tags is None:
             ruling = ruling_of(self._table)
-            keep = ruling.rule.tags if ruling is not None and ruling.rule is not None else ()
-            self._of_tags = declared_zone(self._table, None, ruling), keep
+            self._of_tags = declared_zone(self._table, None, ruling), rule_of(ruling).tags
         zone, keep = self._of_tags
         if name.startswith(ROLLBACK_PREFIX):
             return Until("until the tag is deleted manually, since it belongs to a rollback")

@@ -85,7 +85,10 @@ def plan_expire_snapshots(table: Table, arguments: ExpireArguments, view: TableV
         return view.plan(hints, inputs, kept=chosen.kept, warnings=warnings, next_pass=next_pass)
     if falls_back(options, arguments):
         rules = ", ".join(f"{rule} {value}" for rule, value in policy.to_json().items())
-        warnings = (*warnings, f"the schema states no retention, so the fleet policy's holds: {rules}")
+        warnings = (
+            *warnings,
+            f"the schema states no retention, so the fleet policy's for {arguments.otherwise_of} holds: {rules}",
+        )
 
     others = view.other_documents(root.ref.path for root in roots)
     expiring = [root for root in roots if root.ref.id in frozenset(chosen.expired)]

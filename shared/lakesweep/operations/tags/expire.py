@@ -16,7 +16,7 @@ from lakesweep.operations.tags.rules.automatic import beyond_count
 from lakesweep.operations.tags.rules.expiry import Verdict, judge_tags
 from lakesweep.operations.tags.rules.periods import period_of
 from lakesweep.runs.damage import lost_findings, warnings_of
-from lakesweep.runs.fleet import ruling_of
+from lakesweep.runs.fleet import rule_of, ruling_of
 from lakesweep.runs.parameters.parameter import stated
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
@@ -71,8 +71,7 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, view: TableVi
     view = begin(table, OPERATION) if view is None else replace(view, operation=OPERATION)
     options = {**view.schema.options, **arguments.options}
     ruling = ruling_of(table)
-    of_policy = ruling.rule.tags if ruling is not None and ruling.rule is not None else ()
-    keep = tuple(dict.fromkeys((*arguments.keep, *of_policy)))
+    keep = tuple(dict.fromkeys((*arguments.keep, *rule_of(ruling).tags)))
     declared = declared_zone(table, arguments.time_zone, ruling)
     by_time = not arguments.is_pass or expires_by_time(options)
     policy: dict[str, object] = {"keep": [rules.to_json() for rules in keep]} if keep else {}

@@ -10,7 +10,7 @@ from lakesweep.format.values.json_document import shorten
 from lakesweep.format.values.options import bad_option, parse_bool, parse_duration_ms, parse_duration_ns, parse_int
 from lakesweep.format.values.zone import parse_zone
 from lakesweep.model.policy import AutoTagMode, AutoTagRules, Formatter
-from lakesweep.runs.fleet import Ruling
+from lakesweep.runs.fleet import Ruling, rule_of
 from lakesweep.runs.session import Table
 from lakesweep.runs.tags.documents import name_problem
 
@@ -161,8 +161,7 @@ def declared_zone(table: Table, time_zone: str | None, ruling: Ruling | None) ->
     Raises:
         RefusedError: With code `bad_option`: the zone does not exist.
     """
-    stated = ruling.rule.time_zone if ruling is not None and ruling.rule is not None else None
-    text = stated if time_zone is None else time_zone
+    text = rule_of(ruling).time_zone if time_zone is None else time_zone
     if text is None:
         return None
     try:

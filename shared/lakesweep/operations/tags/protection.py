@@ -13,7 +13,7 @@ from lakesweep.model.roots import MAIN, BranchListing, RootRef
 from lakesweep.operations.tags.delete import OwnTags
 from lakesweep.operations.tags.expire import judge_own
 from lakesweep.operations.tags.options import declared_zone
-from lakesweep.runs.fleet import Ruling, ruling_of
+from lakesweep.runs.fleet import Ruling, rule_of, ruling_of
 from lakesweep.runs.view import TableView
 from lakesweep.table.documents import read_roots
 
@@ -71,9 +71,12 @@ def _protectors(view: TableView, own: OwnTags, going: Sequence[str], ruling: Rul
         for name in _sources(view, own, branch, going) if branch.name != view.own.name else ():
             made = f"branch {branch.name} was made from it"
             found.setdefault(name, "main has it as well" if branch.name == MAIN else made)
+    keeper = (
+        "" if ruling is None else f"policy {ruling.policy}, by its rule for {rule_of(ruling).deciders.get('tags')},"
+    )
     for name, reasons in _kept_by_policy(view, own, ruling).items():
-        if name in going and ruling is not None:
-            found.setdefault(name, f"policy {ruling.policy} keeps it ({', '.join(reasons)})")
+        if name in going:
+            found.setdefault(name, f"{keeper} keeps it ({', '.join(reasons)})")
     return dict(sorted(found.items()))
 
 
@@ -111,7 +114,7 @@ def _identity(snapshot: Snapshot) -> tuple[object, ...]:
 
 def _kept_by_policy(view: TableView, own: OwnTags, ruling: Ruling | None) -> Mapping[str, tuple[str, ...]]:
     """Return the calendar rules of the fleet policy that keep a tag, by its name."""
-    rules = ruling.rule.tags if ruling is not None and ruling.rule is not None else ()
+    rules = rule_of(ruling).tags
     if not rules:
         return {}
     verdict, _ = judge_own(view, own, view.schema.options, rules, declared_zone(view.table, None, ruling))

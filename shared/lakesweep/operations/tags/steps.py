@@ -19,7 +19,7 @@ from lakesweep.operations.tags import expire as expire_tags
 from lakesweep.operations.tags.automatic import AutoTagArguments, plan_auto_tags
 from lakesweep.operations.tags.expire import ExpireTagsArguments, plan_expire_tags
 from lakesweep.operations.tags.options import expires_by_time, has_auto_tags, is_write_only
-from lakesweep.runs.fleet import Ruling, may_delete, ruling_of
+from lakesweep.runs.fleet import Ruling, may_delete, rule_of, ruling_of
 from lakesweep.runs.metadata_cache import keep
 from lakesweep.runs.pass_notes import TagNote
 from lakesweep.runs.reports import refused
@@ -152,12 +152,11 @@ class TagSteps:
 
     @property
     def _keep_rules(self) -> tuple[KeepRules, ...]:
-        return self.ruling.rule.tags if self.ruling is not None and self.ruling.rule is not None else ()
+        return rule_of(self.ruling).tags
 
     @property
     def _time_zone(self) -> str | None:
-        stated = self.ruling.rule.time_zone if self.ruling is not None and self.ruling.rule is not None else None
-        return stated if self.arguments.time_zone is None else self.arguments.time_zone
+        return rule_of(self.ruling).time_zone if self.arguments.time_zone is None else self.arguments.time_zone
 
     def _plan_auto(self, table: Table, view: TableView | None) -> Plan:
         plan = plan_auto_tags(table, self.arguments, view, self.ruling)

@@ -41,6 +41,8 @@ class ExpireArguments:
     """Rules of a fleet policy. A snapshot expires only if these rules allow it, too."""
     otherwise: SnapshotRetention | None = None
     """Rules of a fleet policy for a table whose schema states none."""
+    otherwise_of: str | None = None
+    """The folder for which the fleet policy states these rules."""
 
     @property
     def overrides_table(self) -> bool:
