@@ -4,12 +4,7 @@ Judged by the facts that come with the fixture tables, which another reader foun
 with Lakesweep's own readers.
 """
 
-import json
-import re
-import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,7 +18,6 @@ from lakesweep.storage.local.folders import Trail
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.location import Location
 from lakesweep.storage.store import Store
-from tests.conftest import REPOSITORY
 from tests.support.fixture_tables import TABLE_NAMES, expected_facts
 from tests.unit.cli.command_line import Answer, call, contents
 
@@ -176,30 +170,6 @@ def test_a_stored_plan_may_be_executed_twice(table: Copy) -> None:
     assert late.exit_code == 0
     assert late.document["outcome"]["deleted"] == 0
     assert table.files() == before
-
-
-def test_the_quickstart_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The table that the README writes expires as the README shows it."""
-    pytest.importorskip("pypaimon", reason="the quickstart writes its table with pypaimon")
-    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    section = text.split("## Try it on a table\n", 1)[1].split("\n## ", 1)[0]
-    script, commands, shown = (
-        re.search(rf"```{language}\n(.*?)```", section, re.DOTALL)[1]  # type: ignore[index]
-        for language in ("python", "sh", "json")
-    )
-    monkeypatch.chdir(tmp_path)
-    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, cwd=tmp_path)
-    answers = [call(*shlex.split(line)[1:]) for line in commands.splitlines()]
-    assert [answer.exit_code for answer in answers] == [0, 0, 0, 0]
-
-    planned = answers[1].printed
-    assert "48 objects" in planned and "12 to expire (1 to 12)" in planned
-    run_id = answers[3].printed.splitlines()[1].split()[0]
-    found = json.loads(call("report", "quickstart/sales.db/orders", run_id, "--json").printed)["report"]
-    expected = json.loads(shown)
-    for document in (found, expected):  # neither the path nor compressed sizes are the same everywhere
-        del document["table"], document["delete"]["bytes"], document["outcome"]["bytes"]
-    assert found.items() >= expected.items()
 
 
 def _needs(snapshot: Mapping[str, Any]) -> Iterator[str]:
