@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import cost
 from lakesweep.aws.scans.result import SCANS
 from lakesweep.aws.settings import MIN_ORPHAN_INTERVAL_MS
 from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
@@ -61,8 +62,8 @@ SPARK_VARIABLES = {
     *("LAKESWEEP_SPARK_PLANNER_ROLE", "LAKESWEEP_SPARK_EXECUTOR_ROLE", "LAKESWEEP_SPARK_LOG_GROUP"),
 }
 METRICS = {
-    *("Runs", "RunsDone", "RunsPartial", "RunsRefused", "RunsDamaged", "RunsFailed", "RunsSkipped", "LeaseHeld"),
-    *("ObjectsDeleted", "BytesFreed", "GetRequests", "ListRequests", "PutRequests", "DeleteRequests"),
+    *("Runs", "RunsDone", "RunsPartial", "RunsRefused", "RunsDamaged", "RunsFailed", "RunsSkipped", "RunsStale"),
+    *("LeaseHeld", "ObjectsDeleted", "BytesFreed", "GetRequests", "ListRequests", "PutRequests", "DeleteRequests"),
     *("EventsReceived", "EventsRejected", "EventsIgnored", "HopLimitReached", "Continuations"),
     *("TablesSwept", "TablesLagging", "MaxLagSeconds", "TablesAskedForTags", "TablesWithTagsDue"),
     *("MaxTagLagSeconds", "TagsCreated", "TagsExpired", "SparkJobsStarted", "SparkJobsFailed"),
@@ -262,7 +263,7 @@ def alarms(stack: Stack) -> Iterator[str]:
             dimensions = {each["Name"]: each["Value"] for each in metric["Dimensions"]}
             watched |= {(metric["MetricName"], value) for value in dimensions.values()}
             if metric["Namespace"] == "Lakesweep" and (
-                metric["MetricName"] not in METRICS or dimensions != {"service": "lakesweep"}
+                metric["MetricName"] not in METRICS or dimensions != {"service": stack.name}
             ):
                 yield f"{name}: nobody writes {metric['MetricName']} with {dimensions}"
         if not alarm.get("AlarmDescription"):
@@ -285,7 +286,7 @@ def alarms(stack: Stack) -> Iterator[str]:
         *tags,
         *scans,
     ):
-        if (metric_name, "lakesweep") not in watched:
+        if (metric_name, stack.name) not in watched:
             yield f"{metric_name}: nobody is told"
     for name, function in stack.of_type(FUNCTIONS).items():
         if not {("Errors", function["FunctionName"]), ("Throttles", function["FunctionName"])} <= watched:
@@ -306,7 +307,7 @@ def dashboard(stack: Stack) -> Iterator[str]:
             yield f"{widget['properties']['title']}: lies on another one"
         taken |= cells
         for metric in widget["properties"]["metrics"]:
-            if metric[0] == "Lakesweep" and (metric[1] not in METRICS or metric[2:4] != ["service", "lakesweep"]):
+            if metric[0] == "Lakesweep" and (metric[1] not in METRICS or metric[2:4] != ["service", stack.name]):
                 yield f"{widget['properties']['title']}: nobody writes {metric[1]}"
     (estimate,) = (w["properties"] for w in widgets if w["properties"]["title"].startswith("Cost"))
     ids = {metric[-1]["id"]: metric for metric in estimate["metrics"]}
@@ -574,6 +575,26 @@ def test_the_dashboards_prices_are_those_of_the_documents() -> None:
             "FifoMessage": 3 * price["sqs_fifo"],
         }
     )
+
+
+def test_two_stacks_of_an_account_share_no_name_and_no_metric() -> None:
+    stacks = [render(DEPLOYMENTS["everything"], name=name) for name in ("day", "night")]
+    assert [list(rule(stack)) for stack in stacks for rule in (alarms, dashboard)] == [[]] * 4
+    names = r'"(?:FunctionName|QueueName|AlarmName|LogGroupName|DashboardName)": "([^"]+)"'
+    day, night = (set(re.findall(names, json.dumps(stack.resources))) for stack in stacks)
+    assert len(day) > 30
+    assert not day & night
+
+
+def test_the_metrics_are_those_that_the_functions_write() -> None:
+    sources = (TEMPLATE.parent / "shared" / "lakesweep" / "aws").rglob("*.py")
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    kinds = "Runs|Tables|Tags|Max|Orphan|Orphans|SparkJobs|Events|Hop|Lease|Bytes|Objects"
+    several = rf"(?:{kinds})[A-Z][A-Za-z]*|(?:Get|List|Put|Delete)Requests"
+    written = set(re.findall(rf'"(Runs|Continuations|{several})"', text))
+    assert written == METRICS
+    in_spark = {name for name in METRICS if name.startswith("SparkJobs")}
+    assert len(METRICS - in_spark) == cost.METRICS
 
 
 def test_every_alarm_is_explained() -> None:

@@ -23,7 +23,6 @@ PARAMETERS: Mapping[str, str] = {"TableBuckets": "lake", "TablePrefixes": "lake/
 _PSEUDO = {
     "AWS::AccountId": ACCOUNT,
     "AWS::Region": REGION,
-    "AWS::StackName": NAME,
     "AWS::Partition": "aws",
     "AWS::URLSuffix": "amazonaws.com",
 }
@@ -69,6 +68,7 @@ class Stack:
     resources: dict[str, dict[str, Any]]
     """By logical id; those whose condition does not hold are missing."""
     outputs: dict[str, Any]
+    name: str = NAME
 
     def of_type(self, resource_type: str) -> dict[str, dict[str, Any]]:
         """Return the properties of resources by logical id."""
@@ -87,19 +87,23 @@ class Stack:
         return self.of_type("AWS::Serverless::Function")[name]
 
 
-def render(parameters: Mapping[str, str] | None = None, template: dict[str, Any] | None = None) -> Stack:
+def render(
+    parameters: Mapping[str, str] | None = None, template: dict[str, Any] | None = None, name: str = NAME
+) -> Stack:
     """Deploy on paper.
 
     Args:
         parameters: As given to CloudFormation, lists with commas; over `PARAMETERS`.
         template: Another than the project's.
+        name: The stack's name.
     """
-    return _Renderer(template or _template(), {**PARAMETERS, **(parameters or {})}).stack()
+    return _Renderer(template or _template(), {**PARAMETERS, **(parameters or {})}, name).stack()
 
 
 class _Renderer:
-    def __init__(self, template: dict[str, Any], given: Mapping[str, str]) -> None:
+    def __init__(self, template: dict[str, Any], given: Mapping[str, str], name: str) -> None:
         self._template = template
+        self._name = name
         self._resources = template["Resources"]
         unknown = set(given) - set(template["Parameters"])
         assert not unknown, f"no such parameters: {unknown}"
@@ -123,7 +127,7 @@ class _Renderer:
             for name, output in self._template.get("Outputs", {}).items()
             if "Condition" not in output or self._condition(output["Condition"])
         }
-        return Stack(self._parameters, resources, outputs)
+        return Stack(self._parameters, resources, outputs, self._name)
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -171,6 +175,8 @@ class _Renderer:
     def _ref(self, name: str) -> Any:
         if name == "AWS::NoValue":
             return _NOTHING
+        if name == "AWS::StackName":
+            return self._name
         if name in _PSEUDO:
             return _PSEUDO[name]
         if name in self._parameters:
@@ -195,7 +201,7 @@ class _Renderer:
         properties = resource.get("Properties", {})
 
         def named(key: str) -> str:
-            return str(self._value(properties[key])) if key in properties else f"{NAME}-{name.lower()}"
+            return str(self._value(properties[key])) if key in properties else f"{self._name}-{name.lower()}"
 
         here = f"{REGION}:{ACCOUNT}"
         match resource["Type"]:

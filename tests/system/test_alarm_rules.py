@@ -335,10 +335,11 @@ def test_a_metric_that_cloudwatch_would_drop_raises(changed: dict[str, Any]) -> 
         Metrics().put_emf(embedded(**changed), NOW_S)
 
 
-def test_what_the_functions_write_sets_alarms_off(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_what_the_functions_write_sets_off_the_alarms_of_their_stack_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From the product's own lines of log to the alarms."""
+    """From the product's own lines of log to the alarms: two stacks in an account do not add up."""
+    stack = render(name="night")
     for name in ("SERVICE_NAME", "METRICS_NAMESPACE"):
         monkeypatch.setenv(f"POWERTOOLS_{name}", stack.environment("Expire")[f"POWERTOOLS_{name}"])
     from lakesweep.aws.telemetry import Telemetry
@@ -360,3 +361,4 @@ def test_what_the_functions_write_sets_alarms_off(
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert sum(metrics.put_emf(line, NOW_S) for line in lines) == 1
     assert going_off(stack, metrics) == {"RunsRefusedAlarm", "LagAlarm"}
+    assert going_off(render(name="day"), metrics) == MISSED.keys()

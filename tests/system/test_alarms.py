@@ -601,7 +601,7 @@ def make_sweeps(system: System) -> None:
 @pytest.fixture(scope="module")
 def system() -> Iterator[System]:
     """A deployment that has had its first tours: until then nobody knows the lag, and two alarms say so."""
-    with System(build_here()) as deployed:
+    with System(build_here(), name="night") as deployed:
         assert alarms_on(deployed) == {"SweepMissingAlarm", "TagScheduleMissingAlarm"}
         make_sweeps(deployed)
         assert alarms_on(deployed) == set()

@@ -28,7 +28,7 @@ import boto3
 from lakesweep.storage.open import StoreSettings, open_store
 from lakesweep.storage.s3.store import S3Store
 from tests.support.iam import role_of
-from tests.support.stack import REGION, Stack, render
+from tests.support.stack import NAME, REGION, Stack, render
 from tests.support.system.backdoor import Backdoor
 from tests.support.system.build import Build
 from tests.support.system.clock import Clock
@@ -68,6 +68,7 @@ class System:
         seed: int = 0,
         parameters: Mapping[str, str] | None = None,
         takes_messages: bool = True,
+        name: str = NAME,
     ) -> None:
         """Describe it.
 
@@ -80,6 +81,7 @@ class System:
             seed: Of everything here that is left to chance.
             parameters: Of the template, over those that name the buckets.
             takes_messages: Else its mappings are paused, and functions run only when they are invoked.
+            name: The stack's name.
         """
         number = f"{os.getpid()}-{next(_numbers)}"
         named = {
@@ -88,7 +90,7 @@ class System:
             "ControlBucket": f"control-{number}",
             "Mode": mode,
         }
-        self.stack: Stack = render({**named, **(parameters or {})})
+        self.stack: Stack = render({**named, **(parameters or {})}, name=name)
         self.bucket: str = self.stack.parameters["TableBuckets"][0]
         self.control_bucket: str = self.stack.parameters["ControlBucket"]
         self.clock = Clock(speed, began_s)
