@@ -122,7 +122,7 @@ def _typed(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
         return f"`{parameter.metavar}`"
     metavar = "" if parameter.is_flag else f" {parameter.metavar}"
-    return f"`{parameter.opts[0]}{metavar}`"
+    return f"`{max(parameter.opts, key=len)}{metavar}`"
 
 
 def _help(parameter: Any) -> str:

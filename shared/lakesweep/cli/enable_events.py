@@ -1,7 +1,6 @@
 """`lakesweep enable-events`."""
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
@@ -30,6 +29,8 @@ def enable_events(
 
     Shows what would change, and changes nothing without --execute.
     """
+    import shlex
+
     from lakesweep.cli.answer import answer_call
 
     def call() -> dict[str, Any]:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from lakesweep.cli.command import PLACE, Typed, command
 from lakesweep.errors import UsageError
-from lakesweep.model.roots import MAIN
 from lakesweep.runs.parameters import signatures
 from lakesweep.runs.parameters.parameter import text
 
@@ -99,7 +98,7 @@ def maintain(typed: Typed) -> int:
     branch, all_branches = typed.values.get("branch"), "all_branches" in typed.values
     if branch is not None and all_branches:
         raise UsageError("--branch and --all-branches exclude each other; expected one of them")
-    return typed.run(replace(typed.place, branch=branch or MAIN, all_branches=all_branches))
+    return typed.run(replace(typed.place, branch=branch or typed.place.branch, all_branches=all_branches))
 
 
 @command(

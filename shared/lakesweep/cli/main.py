@@ -6,7 +6,7 @@ A command imports its modules only when it runs, so that `--help` stays quick.
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Annotated
@@ -14,8 +14,9 @@ from typing import Annotated
 import typer
 
 from lakesweep import __version__
-from lakesweep.cli import changes, demo, enable_events, expiry
+from lakesweep.cli import changes, completion, demo, enable_events, expiry
 from lakesweep.cli.command import Command
+from lakesweep.cli.help import fitted, shown, summary
 from lakesweep.cli.history import audit, records
 from lakesweep.cli.history.execute import execute
 from lakesweep.cli.inspect import roots
@@ -56,6 +57,7 @@ COMMANDS = (
     changes.undo,
     Command(enable_events.enable_events, enable_events.EXAMPLES),
     Command(demo.demo, demo.EXAMPLES),
+    Command(completion.completion, completion.EXAMPLES),
 )
 """In the order of `--help`."""
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
@@ -76,8 +78,11 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    command = typer.main.get_command(app())
+    command = fitted(typer.main.get_command(app()))
     try:
+        if arguments[:1] == [completion.ASK]:
+            print_lines(completion.candidates(command, arguments[1:]))
+            return 0
         with _stopping():
             return int(command.main(arguments, prog_name="lakesweep", standalone_mode=False) or 0)
     except MaintenanceError as error:  # options that exclude each other, or an answer that could not be written
@@ -86,7 +91,7 @@ def _run(arguments: list[str]) -> int:
     except typer.TyperException as error:
         # Only the parser raises these, for a wrong command line. For an empty command line the message is the help.
         if arguments:
-            say(f"{_one_line(error.format_message())}; see lakesweep {_command_of(error)}--help")
+            say(f"{_one_line(error.format_message())}; see {_command_of(error)} --help")
         else:
             explain_usage(error.format_message())
         return 2
@@ -113,25 +118,20 @@ def app() -> typer.Typer:
         rich_markup_mode=None,  # rich would triple the time of --help
         pretty_exceptions_enable=False,
         no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
         epilog="Exit codes: 0 done, planned or nothing to do; 1 error; 2 usage; 3 refused; 4 partial, or a "
         "damaged table; 5 another maintainer holds the lease; 6 findings of check; 129, 130, 143 stopped by SIGHUP, "
         "Ctrl-C, SIGTERM.",
     )
     root.callback()(_root)
     for each in COMMANDS:
-        # A paragraph after \b is not wrapped again.
-        root.command(each.name, epilog=_examples(each.examples))(each.function)
-    audits = typer.Typer(
-        no_args_is_help=True, rich_markup_mode=None, help="Check the documents that Lakesweep has stored."
-    )
+        root.command(each.name, short_help=summary(each.function), epilog=shown(each.examples))(each.function)
+    what = "Check the documents that Lakesweep has stored."
+    audits = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=what, short_help=what)
     audits.callback()(lambda: None)
-    audits.command("verify", epilog=_examples(audit.EXAMPLES))(audit.verify)
+    audits.command("verify", short_help=summary(audit.verify), epilog=shown(audit.EXAMPLES))(audit.verify)
     root.add_typer(audits, name="audit")
     return root
-
-
-def _examples(examples: Sequence[str]) -> str:
-    return "\n".join(["\b", "Examples:", *(f"  {example}" for example in examples)])
 
 
 def _print_version(wanted: bool) -> None:
@@ -156,9 +156,13 @@ def _one_line(message: str) -> str:
 
 
 def _command_of(error: typer.TyperException) -> str:
+    """Return the words of the command, without its arguments."""
     context = getattr(error, "ctx", None)
-    name = getattr(context, "info_name", None)
-    return f"{name} " if name and name != "lakesweep" else ""
+    names: list[str] = []
+    while context is not None:
+        names.insert(0, context.info_name)
+        context = context.parent
+    return " ".join(names or ["lakesweep"])
 
 
 @contextmanager

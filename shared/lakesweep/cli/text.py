@@ -192,6 +192,13 @@ def human_bytes(size: int) -> str:
     return f"{size / 1024**power:.1f} {_UNITS[power - 1]}"
 
 
+def human_span(span_ms: int) -> str:
+    """Return a duration in words. The function is imported only now, so that `--help` stays quick."""
+    from lakesweep.runs.parameters.times import say_span
+
+    return say_span(span_ms)
+
+
 def exact_time(epoch_ms: int | None) -> str:
     """Return the time of a version in UTC with milliseconds. A time without them would be before the version."""
     text = human_time(epoch_ms)

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 from lakesweep.cli.command import reads
 from lakesweep.cli.inspect.version import VersionOptions
 from lakesweep.cli.options import Place, option
-from lakesweep.cli.text import counted, exact_time, fields, human_bytes
-from lakesweep.runs.parameters.times import say_span
+from lakesweep.cli.text import counted, exact_time, fields, human_bytes, human_span
 
 
 @reads(
@@ -93,7 +92,7 @@ def _retention(rules: Mapping[str, Any] | None, what: str) -> str:
     if rules is None:
         return "none that can be read"
     most = "no limit" if rules["retain_max"] >= 2_147_483_647 else f"at most {rules['retain_max']}"
-    life = "of any age" if rules["time_retained_ms"] is None else f"for {say_span(rules['time_retained_ms'])}"
+    life = "of any age" if rules["time_retained_ms"] is None else f"for {human_span(rules['time_retained_ms'])}"
     return f"at least {counted(rules['retain_min'], what)}, {most}, {life}, {rules['max_deletes']} a run"
 
 
@@ -107,7 +106,7 @@ def _range(found: Mapping[str, Any]) -> str:
 def _tag(tag: Mapping[str, Any]) -> str:
     life = "no time to live"
     if tag["time_retained_ms"] is not None:
-        life = f"made {tag['created'] or '?'}, lives {say_span(tag['time_retained_ms'])}"
+        life = f"made {tag['created'] or '?'}, lives {human_span(tag['time_retained_ms'])}"
     return f"{tag['name']}: snapshot {tag['snapshot_id']}, {life}"
 
 
