@@ -228,7 +228,7 @@ def _next(place: Place, report: RunReport) -> str:
 
 def _execute_command(place: Place, plan: PlanHeader) -> str:
     confirm = ("--confirm", plan.plan_id) if plan.needs_confirmation else ()
-    given = place.words("policy", "control", "endpoint_url", "region", "external_root")
+    given = place.words("policy", "control", "local_control", "endpoint_url", "region", "external_root")
     owned = plan.arguments.get("owned_external")  # whoever says that a root is the table's alone has allowed it
     for root in owned if isinstance(owned, list | tuple) else ():
         given += ["--external-root", root]

@@ -120,10 +120,22 @@ def _has_endpoint() -> bool:
 
 
 def control_location(place: Place, table: Location) -> str | None:
-    """Return the control location; `None` if none is stated and the table is not local."""
+    """Return the control location; `None` if none is stated and the table is not local.
+
+    Raises:
+        UsageError: It is local and the table is in S3, so others could not see the lease.
+    """
     stated = place.control if place.control is not None else os.environ.get("LAKESWEEP_CONTROL") or None
     if stated is not None:
-        return str(parse_location(given(stated, "--control")))
+        control = parse_location(given(stated, "--control"))
+        if table.scheme == "s3" and control.scheme == "file" and not place.local_control:
+            raise UsageError(
+                f"control location {control} is on this machine and table {table} is in S3: maintainers on other "
+                "machines do not see the lease there; expected --control s3://bucket/prefix, the same for all "
+                "maintainers of the table, or --local-control if nobody else maintains it",
+                code="local_control",
+            )
+        return str(control)
     if "://" in str(table):
         return None
     state = Path(os.environ.get("XDG_STATE_HOME", ""))

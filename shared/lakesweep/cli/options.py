@@ -30,6 +30,13 @@ Control = Annotated[
         "LOCATION",
     ),
 ]
+LocalControl = Annotated[
+    bool,
+    option(
+        "--local-control",
+        "Accept a --control on this machine for a table in S3. Maintainers on other machines do not see its lease.",
+    ),
+]
 EndpointUrl = Annotated[str | None, option("--endpoint-url", "Endpoint of an S3-compatible store.", "URL")]
 Region = Annotated[str | None, option("--region", "Region of the bucket.", "NAME")]
 ExternalRoot = Annotated[
@@ -60,6 +67,7 @@ class Place:
     branch: Branch = "main"
     policy: Policy = None
     control: Control = None
+    local_control: LocalControl = False
     external_root: ExternalRoot = None
     """Locations outside the table where files may be deleted."""
     endpoint_url: EndpointUrl = None
@@ -75,12 +83,20 @@ class Place:
 
     def words(self, *names: str) -> list[str]:
         """Return options of this call as somebody types them into the next one, without passwords."""
-        found = ((name, getattr(self, name)) for name in names)
-        texts = ((name, [value] if isinstance(value, str) else value or ()) for name, value in found)
-        return [word for name, each in texts for text in each for word in (f"--{name.replace('_', '-')}", masked(text))]
+        words: list[str] = []
+        for name in names:
+            value, typed = getattr(self, name), f"--{name.replace('_', '-')}"
+            if isinstance(value, bool):
+                words += [typed] if value else []
+            else:
+                for text in [value] if isinstance(value, str) else value or ():
+                    words += [typed, masked(text)]
+        return words
 
 
 _ALWAYS = ("table", "endpoint_url", "region", "as_json")
+_WITH = {"local_control": "control"}
+"""Options that every command has with another option."""
 
 P = ParamSpec("P")
 
@@ -96,7 +112,7 @@ def at_place(
         more: A dataclass of further options. The command gets one as its second argument.
     """
     known = _options_of(Place)
-    names = tuple(name for name in known if name in (*_ALWAYS, *options))
+    names = tuple(name for name in known if _WITH.get(name, name) in (*_ALWAYS, *options))
     further = {} if more is None else _options_of(more)
 
     def wrap(command: Callable[Concatenate[Place, P], int]) -> Callable[..., int]:
@@ -110,7 +126,9 @@ def at_place(
 
         @functools.wraps(command)
         def run(*args: P.args, **words: P.kwargs) -> int:
-            place = Place(**{name: words.pop(name) for name in names})  # type: ignore[arg-type]
+            typed = {name: words.pop(name) for name in names}
+            # A command without --control writes nothing, so it may use any $LAKESWEEP_CONTROL.
+            place = Place(**{"local_control": "control" not in options, **typed})  # type: ignore[arg-type]
             if more is not None:
                 args = (more(**{name: words.pop(name) for name in further}), *args)  # type: ignore[assignment]
             return command(place, *args, **words)

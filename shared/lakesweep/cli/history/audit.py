@@ -1,11 +1,12 @@
 """`lakesweep audit verify`."""
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
 
-from lakesweep.cli.options import Control, EndpointUrl, Json, Place, Region
+from lakesweep.cli.options import Control, EndpointUrl, Json, LocalControl, Place, Region
 from lakesweep.cli.text import counted
 
 EXAMPLES = (
@@ -22,6 +23,7 @@ def verify(
     ] = None,
     *,
     control: Control = None,
+    local_control: LocalControl = False,
     endpoint_url: EndpointUrl = None,
     region: Region = None,
     as_json: Json = False,
@@ -36,7 +38,8 @@ def verify(
     found: list[Mapping[str, Any]] = []
 
     def call() -> dict[str, Any]:
-        found.append(audit_of(Place(place or "", control=control, endpoint_url=endpoint_url, region=region)))
+        where = Place(place or "", control=control, endpoint_url=endpoint_url, region=region)
+        found.append(audit_of(dataclasses.replace(where, local_control=local_control)))
         return dict(found[0])
 
     code = answer_call(call, _lines, as_json=as_json)

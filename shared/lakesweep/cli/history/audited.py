@@ -85,7 +85,7 @@ def runs_of_all(place: Place, control: Store, limit: int, since_ms: int | None) 
         if known.area is None:
             problems.append(f"{known.key}: no report or plan says which table this is")
             continue
-        each = dataclasses.replace(place, table=known.area.table, control=control.location)
+        each = dataclasses.replace(place, table=known.area.table, control=control.location, local_control=True)
         try:
             table = open_table(each)
             listed = list_runs(table, limit)

@@ -64,7 +64,7 @@ def _with_words(mend: str, place: Place) -> str:
     before, program, rest = mend.partition("lakesweep ")
     if not program or (before and not before.endswith(f"; {OTHERWISE}: ")):
         return mend
-    names = ("control", "endpoint_url", "region")
+    names = ("control", "local_control", "endpoint_url", "region")
     given = place.words(*(names if rest.split()[0] in _READING else ("policy", *names)))
     return f"{mend} {shlex.join(given)}" if given else mend
 
