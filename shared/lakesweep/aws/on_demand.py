@@ -26,7 +26,7 @@ from lakesweep.runs import manual
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.fleet import watched_ruling
 from lakesweep.runs.identifiers import new_id
-from lakesweep.runs.parameters.times import parse_span_ms
+from lakesweep.runs.parameters.parameter import read_span_ms
 from lakesweep.runs.session import Table
 
 EXECUTE = "execute"
@@ -259,7 +259,7 @@ def _unconfirmed(plan_id: str | None) -> RefusedError:
 
 def _grace_ms(demand: Demand) -> int:
     text = demand.arguments.get("grace")
-    grace_ms = 0 if text is None else parse_span_ms(str(text), "grace")
+    grace_ms = 0 if text is None else read_span_ms(text, "grace")
     if grace_ms > MAX_GRACE_MS:
         raise UsageError(f"grace: expected {MAX_GRACE_MS // 60_000} min at most, found {text!r}", code="bad_argument")
     return grace_ms

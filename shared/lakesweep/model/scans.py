@@ -63,6 +63,8 @@ class OrphanArguments:
     """External roots that hold files of this table alone. Below other external roots nothing is deleted."""
     inventory: str | None = None
     """Location of an S3 Inventory to read instead of a listing."""
+    age_ms: int | None = None
+    """The same as a duration before the scan begins."""
     no_history: str | None = None
     """Why a branch may have a schema but no snapshot: a reason in words, which the plan records."""
 
@@ -78,6 +80,7 @@ class OrphanArguments:
             "no_writers": self.no_writers,
             "quarantine_ms": self.quarantine_ms,
             "owned_external": list(self.owned_external),
+            **({} if self.age_ms is None else {"age_ms": self.age_ms}),
             **({"inventory": self.inventory} if self.inventory else {}),
             **({"no_history": self.no_history} if self.no_history else {}),
         }

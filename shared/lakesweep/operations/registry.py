@@ -4,8 +4,8 @@ Every edge calls operations here. So the same words mean the same in a command l
 arguments are those of Paimon's Spark procedures; `signatures` declares them.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from lakesweep.errors import RefusedError, UsageError
@@ -33,7 +33,7 @@ from lakesweep.operations.undo import undo
 from lakesweep.runs.allowance import allowing
 from lakesweep.runs.fleet import watched_ruling
 from lakesweep.runs.parameters import signatures as given
-from lakesweep.runs.parameters.parameter import EXTERNAL_ROOTS, OPTIONS, Call, Signature
+from lakesweep.runs.parameters.parameter import EXTERNAL_ROOTS, OPTIONS, Age, Call, Signature
 from lakesweep.runs.parameters.retention_options import ExpireArguments
 from lakesweep.runs.reports import refused
 from lakesweep.runs.run import plan_and_execute, plan_and_write, plan_only
@@ -58,8 +58,8 @@ def run_operation(table: Table, name: str, arguments: Mapping[str, object], *, e
         table: The table.
         name: Such as `expire_snapshots`.
         arguments: By name; `None` counts as not given. Numbers may be numbers or text. Times and durations are text;
-            times may be epoch milliseconds, too. `delete_all` and `all_branches` are true or false. `options` is an
-            object of texts.
+            times may be epoch milliseconds, too. An age counts back from now by the store's clock. `delete_all` and
+            `all_branches` are true or false. `options` is an object of texts.
         execute: If false, nothing in the table changes.
 
     Raises:
@@ -72,21 +72,31 @@ def run_operation(table: Table, name: str, arguments: Mapping[str, object], *, e
             f"operation {name!r} is not known; expected one of {', '.join(sorted(OPERATIONS))}",
             code="unknown_operation",
         )
-    call = operation.signature.parse(arguments)
+    call = operation.signature.parse(arguments, table.store.now_ms)
     table = allowing(table, (*call[EXTERNAL_ROOTS], *call[given.OWNED_EXTERNAL]))
     if execute and name not in (maintain.OPERATION, undo.OPERATION):  # these two check the policy themselves
         try:
             watched_ruling(table)
         except RefusedError as error:
             return refused(table, name, error)
-    return operation.run(table, call, execute)
+    report = operation.run(table, call, execute)
+    return replace(report, warnings=(*report.warnings, *_unitless(call[OPTIONS])))
+
+
+def _unitless(options: Mapping[str, str]) -> Iterator[str]:
+    """Yield a warning for each duration of this call without a unit, which has Paimon's meaning."""
+    for key in given.DURATIONS:
+        number = options.get(key, "").strip()
+        if number.isdigit() and int(number):
+            yield f"option {key}={number} has no unit, so it means {number} ms, as in Paimon; state the unit, as in 3 d"
 
 
 def orphan_arguments(call: Call) -> OrphanArguments:
     """Return the arguments of a scan for orphan files."""
-    parallelism = call[given.PARALLELISM]
+    parallelism, older_than = call[given.PARALLELISM], call[given.OLDER_THAN]
     return OrphanArguments(
-        older_than_ms=call[given.OLDER_THAN],
+        older_than_ms=None if isinstance(older_than, Age) else older_than,
+        age_ms=older_than.span_ms if isinstance(older_than, Age) else None,
         no_writers=call[given.NO_WRITERS],
         no_history=call[given.NO_HISTORY],
         quarantine_ms=call[given.QUARANTINE],
@@ -112,11 +122,18 @@ def _planned(
     return Operation(signature, run)
 
 
+def _cutoff_ms(call: Call) -> int | None:
+    """Return the time before which things expire, if the call states one."""
+    if call[given.OLDER_THAN] is not None and call[given.RETAINED] is not None:
+        raise UsageError("older_than and time_retained state the same; expected one of the two", code="bad_argument")
+    return call.time_ms(given.OLDER_THAN if call[given.RETAINED] is None else given.RETAINED)
+
+
 def _limits(call: Call) -> ExpireArguments:
     return ExpireArguments(
         retain_max=call[given.RETAIN_MAX],
         retain_min=call[given.RETAIN_MIN],
-        older_than_ms=call[given.OLDER_THAN],
+        older_than_ms=_cutoff_ms(call),
         max_deletes=call[given.MAX_DELETES],
         protect_commit_users=call[given.PROTECT_COMMIT_USER],
         options=call[OPTIONS],
@@ -134,7 +151,7 @@ def _of_changelogs(call: Call) -> ExpireChangelogsArguments:
 
 
 def _of_tags(call: Call) -> ExpireTagsArguments:
-    older_than_ms, keep = call[given.OLDER_THAN], tag_call.keep_rules(call)
+    older_than_ms, keep = _cutoff_ms(call), tag_call.keep_rules(call)
     if keep and older_than_ms is not None:
         raise UsageError(
             "older_than applies to all tags, and match to some; expected one of the two", code="bad_argument"

@@ -22,6 +22,7 @@ from lakesweep.operations.orphans.fan_out.worker import work
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.operations.registry import run_operation
 from lakesweep.runs.parameters.signatures import NO_WRITERS, OLDER_THAN, QUARANTINE, REMOVE_ORPHAN_FILES
+from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import RemoteBackend, Table
 from tests.support.memory_store import MemoryStore
 from tests.support.metadata_files import stable_uuid
@@ -150,7 +151,7 @@ def test_arguments_go_along(deployment: Deployment) -> None:
     assert report.plan.header.kept["quarantine"] == 2
     assert deployment.asked[0].arguments == {
         "engine": "lambda",
-        "older_than": str(START_MS + 9 * DAY_MS),
+        "older_than": say_time(START_MS + 9 * DAY_MS),
         "quarantine": f"{DAY_MS} ms",
         "no_writers": "none",
     }

@@ -107,7 +107,10 @@ def test_words_are_named_as_typed(folder: Path) -> None:
     argv = ("expire-snapshots", folder, "--control", folder.parent / "control")
     for words, start in (
         (("--retain-min", "x"), "--retain-min: expected a whole number"),
-        (("--older-than", "yesterday"), "--older-than: expected a time with its zone"),
+        (
+            ("--older-than", "yesterday"),
+            "--older-than: expected an age with its unit such as '3 d', or a time with its zone",
+        ),
         (("--grace", "x"), "--grace: expected a duration"),
     ):
         answer = call(*argv, *words)

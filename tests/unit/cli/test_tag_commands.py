@@ -138,8 +138,13 @@ def test_replace(table: Path) -> None:
 
 
 def test_a_time_to_live_without_a_unit_is_seen(table: Path) -> None:
-    """A bare number means milliseconds, as in every other duration; the plan says so before anything is made."""
-    printed = call("create-tag", table, "short", "--time-retained", 30, "--time-zone", "UTC").printed
+    """A number without a unit is refused with both readings, and the plan says the reading that was meant."""
+    answer = call("create-tag", table, "short", "--time-retained", 30, "--time-zone", "UTC")
+    assert (answer.exit_code, answer.sentences) == (
+        2,
+        ["lakesweep: --time-retained: 30 has no unit; expected '30 ms', as Paimon would read it, or '30 d'"],
+    )
+    printed = call("create-tag", table, "short", "--time-retained", "30 ms", "--time-zone", "UTC").printed
     assert "tag        short: snapshot 6, committed 1970-01-01T00:50:00.000+00:00, for 30 ms\n" in printed
 
 

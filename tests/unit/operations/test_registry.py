@@ -39,11 +39,11 @@ EXPIRE = EXPIRE_SNAPSHOTS
 
 def test_numbers_and_texts_mean_the_same() -> None:
     """A message has numbers, a command line has texts."""
-    texts = {"retain_max": "5", "retain_min": " 2 ", "older_than": "1500", "max_deletes": "3", "grace": "2 s"}
-    numbers = {"retain_max": 5, "retain_min": 2, "older_than": 1500, "max_deletes": 3, "grace": 2000}
+    texts = {"retain_max": "5", "retain_min": " 2 ", "older_than": "1769860800000", "max_deletes": "3", "grace": "0"}
+    numbers = {"retain_max": 5, "retain_min": 2, "older_than": 1769860800000, "max_deletes": 3, "grace": 0}
     parameters = (RETAIN_MAX, RETAIN_MIN, OLDER_THAN, MAX_DELETES, GRACE)
     assert EXPIRE.parse(texts) == EXPIRE.parse(numbers)
-    assert [EXPIRE.parse(texts)[parameter] for parameter in parameters] == [5, 2, 1500, 3, 2000]
+    assert [EXPIRE.parse(texts)[parameter] for parameter in parameters] == [5, 2, 1769860800000, 3, 0]
     assert [EXPIRE.parse(dict.fromkeys(texts))[parameter] for parameter in parameters] == [None] * 5
     assert EXPIRE.parse(dict.fromkeys(texts)) == EXPIRE.parse({})
 
@@ -72,7 +72,11 @@ def test_every_operation_is_declared_once() -> None:
         ({"retain_max": "9" * 4000}, "bad_argument"),
         ({"older_than": True}, "bad_argument"),
         ({"older_than": -1}, "bad_argument"),
+        ({"older_than": 1769860800}, "bad_argument"),
+        ({"older_than": 3}, "bad_argument"),
+        ({"time_retained": 3}, "bad_argument"),
         ({"grace": {}}, "bad_argument"),
+        ({"grace": 600}, "bad_argument"),
         ({"options": "snapshot.time-retained=1 d"}, "bad_argument"),
         ({"options": {"snapshot.time-retained": 1}}, "bad_argument"),
         ({"options": {"snapshot.time-retaind": "1 d"}}, "unknown_option"),

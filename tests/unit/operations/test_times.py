@@ -35,7 +35,9 @@ def test_no_times(text: str) -> None:
         parse_time_ms(text, "older_than")
 
 
-@pytest.mark.parametrize(("text", "span_ms"), [("500", 500), ("10 min", 600_000), ("1 d", 86_400_000), ("999 us", 0)])
+@pytest.mark.parametrize(
+    ("text", "span_ms"), [("0", 0), ("500 ms", 500), ("10 min", 600_000), ("1 d", 86_400_000), ("999 us", 0)]
+)
 def test_durations(text: str, span_ms: int) -> None:
     """As Paimon writes them."""
     if text == "999 us":

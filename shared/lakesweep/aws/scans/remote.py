@@ -23,6 +23,7 @@ from lakesweep.model.scans import OrphanArguments, SparkFacts, check_scan_id
 from lakesweep.operations.orphans.costs import happened_by
 from lakesweep.operations.orphans.scan import OPERATION
 from lakesweep.runs.identifiers import new_id
+from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
 
 POLL_S = (2.0, 3.0, 5.0, 8.0, 13.0, 20.0)
@@ -183,9 +184,10 @@ class LambdaScan:
 
 def _words_of(arguments: OrphanArguments) -> dict[str, object]:
     """Return the arguments as they are written in a message; parallelism has no meaning there."""
-    quarantine_ms = arguments.quarantine_ms
+    quarantine_ms, age_ms, older_than_ms = arguments.quarantine_ms, arguments.age_ms, arguments.older_than_ms
+    older_than = None if older_than_ms is None else say_time(older_than_ms)
     words: dict[str, object] = {
-        "older_than": None if arguments.older_than_ms is None else str(arguments.older_than_ms),
+        "older_than": older_than if age_ms is None else f"{age_ms} ms",
         "quarantine": None if quarantine_ms is None else f"{quarantine_ms} ms",
         "no_writers": arguments.no_writers,
         "no_history": arguments.no_history,

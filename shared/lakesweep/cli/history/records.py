@@ -69,7 +69,12 @@ def runs(
     place: Place,
     limit: Limit = 20,
     since: Annotated[
-        str | None, option("--since", "Only runs that began at most this long ago, such as 1d.", "DURATION")
+        str | None,
+        option(
+            "--since",
+            "Only runs that began since then: an age such as '1 d', ISO-8601 with a zone, or epoch milliseconds.",
+            "TIME",
+        ),
     ] = None,
 ) -> int:
     """List the runs that changed a table, newest first.
@@ -78,11 +83,13 @@ def runs(
     """
     from lakesweep.cli.answer import answer_call, answer_document
     from lakesweep.cli.history.audited import control_store, runs_of_all, runs_of_table
-    from lakesweep.runs.parameters.times import parse_span_ms
+    from lakesweep.runs.parameters.parameter import Age
+    from lakesweep.runs.parameters.times import parse_past
     from lakesweep.runs.session import Table
 
     def begin_ms(now_ms: int) -> int | None:
-        return None if since is None else now_ms - parse_span_ms(since, "--since")
+        found = None if since is None else parse_past(since, "--since")
+        return found.before(now_ms) if isinstance(found, Age) else found
 
     def read(opened: Table) -> Mapping[str, Any]:
         return runs_of_table(opened, limit, begin_ms(opened.store.now_ms()) if since is not None else None)

@@ -64,12 +64,15 @@ def explain(
     from lakesweep.cli.answer import answer_document
     from lakesweep.operations.inspect.explain.file import ExplainArguments, explain_file
     from lakesweep.operations.inspect.explain.table import explain_table
-    from lakesweep.runs.parameters.times import parse_span_ms, parse_time_ms
+    from lakesweep.runs.parameters.parameter import Age
+    from lakesweep.runs.parameters.times import parse_past, parse_span_ms
     from lakesweep.runs.session import Table
 
     def read(opened: Table) -> Mapping[str, object]:
-        older_than_ms = None if older_than is None else parse_time_ms(older_than, "--older-than")
-        quarantine_ms = None if quarantine is None else parse_span_ms(quarantine, "--quarantine")
+        older_than_ms = None if older_than is None else parse_past(older_than, "--older-than")
+        if isinstance(older_than_ms, Age):
+            older_than_ms = older_than_ms.before(opened.store.now_ms())
+        quarantine_ms = None if quarantine is None else parse_span_ms(quarantine, "--quarantine", "d")
         if file is None:
             return explain_table(opened, older_than_ms).to_json()
         return explain_file(opened, file, ExplainArguments(older_than_ms, quarantine_ms)).to_json()

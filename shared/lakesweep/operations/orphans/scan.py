@@ -172,7 +172,8 @@ def cutoff_of(table: Table, arguments: OrphanArguments, now_ms: int) -> int:
             f"parallelism: expected a number from 1 to {MAX_PARALLELISM}, found {arguments.parallelism}",
             code="bad_argument",
         )
-    cutoff_ms = now_ms - ORPHAN_AGE_MS if arguments.older_than_ms is None else arguments.older_than_ms
+    age_ms = ORPHAN_AGE_MS if arguments.age_ms is None else arguments.age_ms
+    cutoff_ms = now_ms - age_ms if arguments.older_than_ms is None else arguments.older_than_ms
     if cutoff_ms > now_ms:
         raise RefusedError(
             f"table {table.ref}: older_than is {say_time(cutoff_ms)}, {cutoff_ms - now_ms} ms in the future; expected "

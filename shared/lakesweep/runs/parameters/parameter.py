@@ -5,7 +5,7 @@ this module imports little: `--help` needs it.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
 
 from lakesweep.errors import UsageError
@@ -69,13 +69,31 @@ class Kind(Generic[T_co]):
 
 
 @dataclass(frozen=True, slots=True)
+class Age:
+    """A time, given as a duration before the call."""
+
+    span_ms: int
+
+    def before(self, now_ms: int) -> int:
+        """Return the time, not before 1970."""
+        return max(0, now_ms - self.span_ms)
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """The checked arguments of one call. A parameter that was not given has its kind's default."""
 
     values: Mapping[str, object]
+    now_ms: Callable[[], int] = field(default=lambda: 0, compare=False)
+    """The clock that ages count from: that of the table's store. Without it, nothing is older than an age."""
 
     def __getitem__(self, parameter: Parameter[T]) -> T:
         return cast("T", self.values.get(parameter.name, parameter.kind.default))
+
+    def time_ms(self, parameter: "Parameter[int | Age | None]") -> int | None:
+        """Return a time, counting an age back from now."""
+        found = self[parameter]
+        return found.before(self.now_ms()) if isinstance(found, Age) else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +110,12 @@ class Signature:
         """Return the names of the parameters."""
         return frozenset(parameter.name for parameter in self.parameters)
 
-    def parse(self, arguments: Mapping[str, object]) -> Call:
+    def parse(self, arguments: Mapping[str, object], now_ms: Callable[[], int] = lambda: 0) -> Call:
         """Check the arguments of a call; `None` counts as not given.
+
+        Args:
+            arguments: By name.
+            now_ms: The clock that ages count from.
 
         Raises:
             UsageError: The operation does not have an argument, or a value is invalid.
@@ -106,7 +128,7 @@ class Signature:
                     f"{self.name} has no argument {name!r}; expected some of {', '.join(sorted(known))}",
                     code="unknown_argument",
                 )
-        call = Call({name: known[name].kind.read(value, name) for name, value in given.items()})
+        call = Call({name: known[name].kind.read(value, name) for name, value in given.items()}, now_ms)
         for key in call[OPTIONS]:
             if key not in self.options:
                 raise UsageError(
@@ -182,21 +204,37 @@ def read_time_ms(value: object, name: str) -> int:
     return parse_time_ms(read_text(value, name), name)
 
 
+def read_past(value: object, name: str) -> int | Age:
+    """Read a time, or an age."""
+    from lakesweep.runs.parameters.times import parse_past
+
+    return parse_past(read_text(value, name), name)
+
+
 def read_span_ms(value: object, name: str) -> int:
-    """Read a duration."""
+    """Read a duration, of which people mean seconds if they leave out the unit."""
     from lakesweep.runs.parameters.times import parse_span_ms
 
     return parse_span_ms(read_text(value, name), name)
 
 
+def read_days_ms(value: object, name: str) -> int:
+    """Read a duration, of which people mean days if they leave out the unit."""
+    from lakesweep.runs.parameters.times import parse_span_ms
+
+    return parse_span_ms(read_text(value, name), name, "d")
+
+
+def read_retained(value: object, name: str) -> Age:
+    """Read how long to keep, as the age from which nothing is kept."""
+    return Age(read_days_ms(value, name))
+
+
 def read_age_ms(value: object, name: str) -> int:
-    """Read an age. A unit is required: 30 without a unit would mean 30 ms, and delete every tag."""
-    typed = read_text(value, name)
-    span_ms = read_span_ms(typed, name)
-    if typed.strip().isdigit():
-        raise _bad(name, "a duration with its unit such as 30 d", typed)
+    """Read a duration of at least 1 ms: 0 would delete every tag."""
+    span_ms = read_days_ms(value, name)
     if span_ms < 1:
-        raise _bad(name, "a duration of at least 1 ms", typed)
+        raise _bad(name, "a duration of at least 1 ms", value)
     return span_ms
 
 
@@ -219,8 +257,11 @@ texts: Kind[tuple[str, ...]] = Kind("text or array of texts", read_texts, (), "T
 names: Kind[tuple[str, ...]] = Kind("text or array of texts", read_names, (), "NAME")
 flag = Kind("true or false", read_flag, default=False)
 time: Kind[int | None] = Kind("time", read_time_ms, None, "TIME")
+past: Kind[int | Age | None] = Kind("time or age", read_past, None, "TIME")
 span: Kind[int | None] = Kind("duration", read_span_ms, None, "DURATION")
-age: Kind[int | None] = Kind("duration with its unit", read_age_ms, None, "DURATION")
+days: Kind[int | None] = Kind("duration", read_days_ms, None, "DURATION")
+retained: Kind[int | Age | None] = Kind("duration", read_retained, None, "DURATION")
+age: Kind[int | None] = Kind("duration", read_age_ms, None, "DURATION")
 pairs: Kind[Mapping[str, str]] = Kind("object of texts", read_options, {}, "KEY=VALUE")
 
 OPTIONS = pairs("options", "A table option for this call; repeatable.", typed="--option")

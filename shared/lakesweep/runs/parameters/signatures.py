@@ -7,9 +7,12 @@ from lakesweep.runs.parameters.parameter import (
     Signature,
     age,
     count,
+    days,
     flag,
     names,
+    past,
     positive,
+    retained,
     span,
     text,
     texts,
@@ -48,17 +51,25 @@ TAG_OPTIONS = frozenset(
     }
 )
 """Table options that decide which tags are made and which are deleted."""
+DURATIONS = (
+    *("snapshot.time-retained", "changelog.time-retained", "consumer.expiration-time"),
+    *("tag.creation-period-duration", "tag.creation-delay", "tag.default-time-retained"),
+)
+"""Those of them that are durations."""
 
 # --- expiry -----------------------------------------------------------------------------------------------------------
 
 RETAIN_MAX = count("retain_max", "Keep at most the newest N, however young the others are.")
 RETAIN_MIN = count("retain_min", "Keep the newest N, however old.")
-OLDER_THAN = time("older_than", "Delete items older than this: ISO-8601 with a zone, or epoch milliseconds.")
+OLDER_THAN = past(
+    "older_than",
+    "Delete items older than this: an age such as '3 d', ISO-8601 with a zone, or epoch milliseconds.",
+)
+RETAINED = retained("time_retained", "Keep what is younger, such as '3 d': the same as --older-than with this age.")
 MAX_DELETES = count("max_deletes", "Expire at most N in this run.")
 GRACE = span(
     "grace",
-    "Wait this long for readers after deleting documents, before deleting files, such as '10 min'; a bare number is in "
-    "milliseconds.",
+    "Wait this long for readers after deleting documents, before deleting files, such as '10 min'.",
 )
 PROTECT_COMMIT_USER = texts("protect_commit_user", "Keep the last snapshot of this commit user; repeatable.", "USER")
 DELETE_ALL = flag("delete_all", "Delete every changelog if all are older than the oldest snapshot.")
@@ -74,7 +85,7 @@ ALL_BRANCHES = flag("all_branches", "Main and every branch, one after the other,
 MIN_INTERVAL = span(
     "min_interval", "With --execute: do nothing if the last pass is more recent than this, such as '1 min'."
 )
-_LIMITS = (RETAIN_MAX, RETAIN_MIN, OLDER_THAN, MAX_DELETES)
+_LIMITS = (RETAIN_MAX, RETAIN_MIN, OLDER_THAN, RETAINED, MAX_DELETES)
 
 EXPIRE_SNAPSHOTS = Signature(
     "expire_snapshots",
@@ -101,10 +112,9 @@ TIMESTAMP = time(
 )
 WATERMARK = count("watermark", "Tag the first snapshot with this or a higher watermark.", "W", is_plain=True)
 VERSION = text("version", "As in VERSION AS OF: a tag, else watermark-<n>, else a snapshot id.", is_plain=True)
-TIME_RETAINED = span(
+TIME_RETAINED = days(
     "time_retained",
-    "How long to keep the tag, such as '30 d'; a bare number is in milliseconds. By default the table's "
-    "tag.default-time-retained, else forever.",
+    "How long to keep the tag, such as '30 d'. By default the table's tag.default-time-retained, else forever.",
 )
 TIME_ZONE = text(
     "time_zone",
@@ -119,9 +129,7 @@ REPLACE_TAG = Signature(
     (
         TAGS,
         *_SOURCE,
-        TIME_RETAINED.says(
-            "How long to keep the tag, such as '30 d'; a bare number is in milliseconds. By default forever."
-        ),
+        TIME_RETAINED.says("How long to keep the tag, such as '30 d'. By default forever."),
         TIME_ZONE,
     ),
 )
@@ -141,9 +149,10 @@ EXPIRE_TAGS = Signature(
     "expire_tags",
     (
         OLDER_THAN.says(
-            "Delete all tags created before this time, with or without a time to live: ISO-8601 with a zone, or epoch "
-            "milliseconds. Not together with --match."
+            "Delete all tags created before this time, with or without a time to live: an age such as '3 d', ISO-8601 "
+            "with a zone, or epoch milliseconds. Not together with --match."
         ),
+        RETAINED,
         *KEEP,
         TIME_ZONE.says(
             "Time zone of the tags' times and of the calendar, such as Europe/Berlin; by default that of the fleet "
@@ -213,7 +222,7 @@ FAST_FORWARD = Signature(
 
 # --- orphan files, undo -----------------------------------------------------------------------------------------------
 
-QUARANTINE = span(
+QUARANTINE = days(
     "quarantine", "Delete a file only if a call at least this long ago already saw it as an orphan, such as '1 d'."
 )
 NO_WRITERS = text(
