@@ -31,9 +31,10 @@ _SHARED = ("policy", "control", "external_root", "endpoint_url", "region", "as_j
 _HEAD = f"""# Commands
 
 An operation has the same parameters on the command line and in the `arguments` of an [invocation](operations.md).
-JSON takes a whole number as a number or as text. It takes a time as ISO-8601 with a zone or as epoch milliseconds, and
-a duration as text such as `1 d`. `null` counts as not given. In JSON, every operation also takes the array of texts
-`{EXTERNAL_ROOTS.name}`. [cli_json.md](cli_json.md) has exit codes, error codes and documents. `--help` shows examples.
+JSON takes a whole number as a number or as text. It takes a time as ISO-8601 with a zone or as epoch milliseconds, an
+age as a time where the table says so, and a duration as text with its unit, such as `1 d`. `null` counts as not given.
+In JSON, every operation also takes the array of texts `{EXTERNAL_ROOTS.name}`. [cli_json.md](cli_json.md) has exit
+codes, error codes and documents. `--help` shows examples.
 """
 
 

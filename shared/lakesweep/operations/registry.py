@@ -33,7 +33,8 @@ from lakesweep.operations.undo import undo
 from lakesweep.runs.allowance import allowing
 from lakesweep.runs.fleet import watched_ruling
 from lakesweep.runs.parameters import signatures as given
-from lakesweep.runs.parameters.parameter import EXTERNAL_ROOTS, OPTIONS, Age, Call, Signature
+from lakesweep.runs.parameters.age import Age
+from lakesweep.runs.parameters.parameter import EXTERNAL_ROOTS, OPTIONS, Call, Signature
 from lakesweep.runs.parameters.retention_options import ExpireArguments
 from lakesweep.runs.reports import refused
 from lakesweep.runs.run import plan_and_execute, plan_and_write, plan_only

@@ -83,7 +83,7 @@ def runs(
     """
     from lakesweep.cli.answer import answer_call, answer_document
     from lakesweep.cli.history.audited import control_store, runs_of_all, runs_of_table
-    from lakesweep.runs.parameters.parameter import Age
+    from lakesweep.runs.parameters.age import Age
     from lakesweep.runs.parameters.times import parse_past
     from lakesweep.runs.session import Table
 

@@ -64,7 +64,7 @@ def explain(
     from lakesweep.cli.answer import answer_document
     from lakesweep.operations.inspect.explain.file import ExplainArguments, explain_file
     from lakesweep.operations.inspect.explain.table import explain_table
-    from lakesweep.runs.parameters.parameter import Age
+    from lakesweep.runs.parameters.age import Age
     from lakesweep.runs.parameters.times import parse_past, parse_span_ms
     from lakesweep.runs.session import Table
 

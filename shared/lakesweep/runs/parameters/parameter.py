@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
 
 from lakesweep.errors import UsageError
+from lakesweep.runs.parameters.age import Age
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -66,17 +67,6 @@ class Kind(Generic[T_co]):
         """Declare a parameter of this kind."""
         option = f"--{name.replace('_', '-')}" if typed == "" else typed
         return Parameter(name, self, text, metavar or self.metavar, option, is_own, is_plain)
-
-
-@dataclass(frozen=True, slots=True)
-class Age:
-    """A time, given as a duration before the call."""
-
-    span_ms: int
-
-    def before(self, now_ms: int) -> int:
-        """Return the time, not before 1970."""
-        return max(0, now_ms - self.span_ms)
 
 
 @dataclass(frozen=True, slots=True)

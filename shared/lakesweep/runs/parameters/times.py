@@ -5,7 +5,7 @@ from typing import NoReturn
 
 from lakesweep.errors import FormatError, UsageError
 from lakesweep.format.values.options import parse_duration_ms
-from lakesweep.runs.parameters.parameter import Age
+from lakesweep.runs.parameters.age import Age
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNIT_MS = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000}
