@@ -49,9 +49,14 @@ _BADNESS = (0, REFUSED, 2, 5, 1, PARTIAL)
 _EXIT_CODES = {"planned": 0, "done": 0, "nothing_to_do": 0, "refused": REFUSED, "partial": PARTIAL, "damaged": DAMAGED}
 
 
-def answer_operation(place: Place, operation: str, run: Callable[[Table], RunReport]) -> int:
-    """Run a maintenance operation and print its report."""
-    document, text, exit_code = _carried_out(place, operation, run)
+def answer_operation(
+    place: Place,
+    operation: str,
+    run: Callable[[Table], RunReport],
+    lines: Callable[[Document], Iterable[str]] = report_lines,
+) -> int:
+    """Run a maintenance operation and print its report, which `lines` renders as text."""
+    document, text, exit_code = _carried_out(place, operation, run, lines)
     if place.as_json:
         print_document(document)
     else:
@@ -114,7 +119,10 @@ def _refuse_database(argument: str, database: Table) -> RunReport:
 
 
 def _carried_out(
-    place: Place, operation: str, run: Callable[[Table], RunReport]
+    place: Place,
+    operation: str,
+    run: Callable[[Table], RunReport],
+    lines: Callable[[Document], Iterable[str]] = report_lines,
 ) -> tuple[Document, Iterable[str], int]:
     """Run an operation and print its warnings. Return its document, its text and the exit code."""
     counter = RequestCounter()
@@ -144,7 +152,7 @@ def _carried_out(
     if report.told_status == "damaged":
         say(f"table {report.table} is damaged: readers of some version fail; lakesweep check --all-roots shows details")
     document = report.to_json()
-    text = list(report_lines(document))
+    text = list(lines(document))
     if table.area is not None and report.status == "planned":
         text.append(next_line(_next(place, report)))
     return document, text, exit_code_of(report)

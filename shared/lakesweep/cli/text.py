@@ -1,7 +1,8 @@
 """Reports as text. The text is made from the document that `--json` prints, so both always agree."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,36 +25,65 @@ _WRITES_ONLY = frozenset({"create_tag", "replace_tag", "auto_tags", "create_bran
 """Operations that delete nothing."""
 
 
-def report_lines(document: Document, *, is_step: bool = False) -> Iterator[str]:
+def report_lines(
+    document: Document, *, is_step: bool = False, actions: Iterable[Document] | None = None
+) -> Iterator[str]:
     """Render the report of an operation, as `RunReport.to_json` returns it. If it has several steps, render each.
 
     Args:
         document: The report.
         is_step: Whether it is a step of a pass. Then kept tags are not shown.
+        actions: What the plan deletes, if that is too much for the document. It is read once.
     """
-    branch = "all branches" if document["branch"] is None else f"branch {document['branch']}"
-    yield f"{document['operation']} of {document['table']}, {branch}: {_status(document)}"
     steps = document["steps"] or ()
     if len(steps) > 1 or document["branch"] is None:
+        yield _headline(document)
         for step in steps:
             yield from report_lines(step, is_step=True)
         return
+    if _was_gone(document):
+        yield from outcome_lines(document)
+        return
+    yield _headline(document)
     yield from _lost(document)
     yield from _roots(document)
-    yield from _deletes(document)
+    yield from _deletes(document, document["actions"] if actions is None else actions)
     yield from _tags(document, is_step=is_step)
     if document["operation"] == "undo" and document["created"]:
         counts = Counter(created["kind"].replace("_", " ") for created in document["created"])
         yield _field("restore", ", ".join(f"{count} {kind}" for kind, count in counts.items()))
-    for name, what in document.get("findings", {}).get("tags", {}).get("made", {}).items():
+    for name, what in sorted(document.get("findings", {}).get("tags", {}).get("made", {}).items()):
         yield _field("tag", f"{name}: {what}")
     for created in document["created"][:FIRST_ACTIONS]:
         yield _field("write", created["path"])
     if len(document["created"]) > FIRST_ACTIONS:
         yield _field("write", f"and {len(document['created']) - FIRST_ACTIONS} more")
     if document["kept"]:
-        yield _field("keep", ", ".join(_kept(document, why, count) for why, count in document["kept"].items()))
+        yield _field("keep", ", ".join(_kept(document)))
     yield from _outcome(document)
+
+
+def outcome_lines(document: Document) -> Iterator[str]:
+    """Render only how a run ended, where its plan was printed before or was executed before."""
+    yield _headline(document)
+    yield from _outcome(document)
+
+
+def _headline(document: Document) -> str:
+    branch = "all branches" if document["branch"] is None else f"branch {document['branch']}"
+    return f"{document['operation']} of {document['table']}, {branch}: {_status(document)}"
+
+
+def _was_gone(document: Document) -> bool:
+    """Tell whether a run found nothing left to delete, so that the numbers of its plan would mislead."""
+    outcome = document["outcome"]
+    return (
+        outcome is not None
+        and "restored" not in outcome
+        and not outcome["deleted"]
+        and not outcome["failed"]
+        and (outcome["already_gone"] > 0 or document["status"] == "nothing_to_do")
+    )
 
 
 def _lost(document: Document) -> Iterator[str]:
@@ -86,12 +116,17 @@ def _status(document: Document) -> str:
     return str(document["status"]).replace("_", " ")
 
 
-def _kept(document: Document, why: str, count: int) -> str:
+def _kept(document: Document) -> Iterator[str]:
+    """Render what is kept, files last. A stored plan has lost the order of the reasons, so they are sorted."""
     is_of_files = document["operation"] == "remove_orphan_files"
-    what = "snapshot" if why in _SNAPSHOT_REASONS and not is_of_files else _KEPT.get(why, "file")
+
+    def what(why: str) -> str:
+        return "snapshot" if why in _SNAPSHOT_REASONS and not is_of_files else _KEPT.get(why, "file")
+
     sizes = document["kept_bytes"]
-    size = f", {human_bytes(sizes[why])}" if sizes.get(why) else ""
-    return f"{counted(count, what)} ({why.replace('_', ' ')}{size})"
+    for why, count in sorted(document["kept"].items(), key=lambda each: (what(each[0]) == "file", each[0])):
+        size = f", {human_bytes(sizes[why])}" if sizes.get(why) else ""
+        yield f"{counted(count, what(why))} ({why.replace('_', ' ')}{size})"
 
 
 def _going(expired: Sequence[int]) -> str:
@@ -101,49 +136,64 @@ def _going(expired: Sequence[int]) -> str:
     return f"{len(expired)} to expire ({which})"
 
 
-def _deletes(document: Document) -> Iterator[str]:
-    delete, actions = document["delete"], document["actions"]
+def _deletes(document: Document, actions: Iterable[Document]) -> Iterator[str]:
+    delete = document["delete"]
     if not delete["count"]:
         return
-    yield _field("delete", f"{counted(delete['count'], 'object')}, {human_bytes(delete['bytes'])}{_unsized(actions)}")
-    if not actions:  # other processes wrote the plan, and it is too large to show
+    kinds: dict[str, _Kind] = defaultdict(_Kind)
+    for action in actions:
+        kinds[action["kind"]].add(action)
+    unsized = sum(kind.unsized for kind in kinds.values())
+    more = f" and {unsized} of unknown size" if unsized else ""
+    yield _field("delete", f"{counted(delete['count'], 'object')}, {human_bytes(delete['bytes'])}{more}")
+    if not kinds:  # other processes wrote the plan, and it is too large to show
         yield from (f"  {kind}: {count}" for kind, count in delete["by_kind"].items())
-    for kind in dict.fromkeys(action["kind"] for action in actions):
-        chosen = [action for action in actions if action["kind"] == kind]
-        yield f"  {kind}: {len(chosen)}{_bytes_of(chosen)}"
-        for action in chosen[:FIRST_ACTIONS]:
-            yield f"    {action['path']}: {action['reason']}"
-        if len(chosen) > FIRST_ACTIONS:
-            yield f"    and {len(chosen) - FIRST_ACTIONS} more"
+    for name, kind in kinds.items():
+        size = f", {human_bytes(kind.bytes)}" if kind.unsized < kind.count else ""
+        yield f"  {name}: {kind.count}{size}"
+        yield from (f"    {path}: {reason}" for path, reason in kind.first)
+        if kind.count > FIRST_ACTIONS:
+            yield f"    and {kind.count - FIRST_ACTIONS} more"
+
+
+@dataclass(slots=True)
+class _Kind:
+    """The deletions of one kind of object."""
+
+    count: int = 0
+    unsized: int = 0
+    bytes: int = 0
+    first: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, action: Document) -> None:
+        self.count += 1
+        self.unsized += action["size_bytes"] is None
+        self.bytes += action["size_bytes"] or 0
+        if self.count <= FIRST_ACTIONS:
+            self.first.append((action["path"], action["reason"]))
 
 
 def _tags(document: Document, *, is_step: bool) -> Iterator[str]:
     """Show for each tag why it is deleted or kept, if rules were applied."""
     tags = document.get("findings", {}).get("tags", {})
-    for name, why in tags.get("going", {}).items():
+    for name, why in sorted(tags.get("going", {}).items()):
         yield _field("tag", f"{name}: delete ({why.replace('_', ' ')})")
-    for name, reasons in () if is_step else tags.get("kept", {}).items():
+    for name, reasons in () if is_step else sorted(tags.get("kept", {}).items()):
         yield _field("tag", f"{name}: keep ({', '.join(reasons).replace('_', ' ')})")
-
-
-def _unsized(actions: Sequence[Document]) -> str:
-    count = sum(action["size_bytes"] is None for action in actions)
-    return f" and {count} of unknown size" if count else ""
-
-
-def _bytes_of(actions: Sequence[Document]) -> str:
-    sizes = [action["size_bytes"] for action in actions if action["size_bytes"] is not None]
-    return f", {human_bytes(sum(sizes))}" if sizes else ""
 
 
 def _outcome(document: Document) -> Iterator[str]:
     outcome = document["outcome"]
     if outcome is None:
         return
-    counts = {"already gone": outcome["already_gone"], "kept by a recheck": outcome["kept_by_recheck"]}
-    rest = "".join(f", {count} {what}" for what, count in counts.items() if count)
-    if document["operation"] not in _WRITES_ONLY and (document["operation"] != "undo" or document["delete"]["count"]):
-        yield _field("deleted", f"{counted(outcome['deleted'], 'object')}, {human_bytes(outcome['bytes'])}{rest}")
+    gone, kept = outcome["already_gone"], outcome["kept_by_recheck"]
+    rest = f", {kept} kept by a recheck" if kept else ""
+    if _was_gone(document):
+        if gone:
+            yield _field("gone", f"{counted(gone, 'object')} {'was' if gone == 1 else 'were'} gone already{rest}")
+    elif document["operation"] not in _WRITES_ONLY and (document["operation"] != "undo" or document["delete"]["count"]):
+        more = f", {gone} already gone" if gone else ""
+        yield _field("deleted", f"{counted(outcome['deleted'], 'object')}, {human_bytes(outcome['bytes'])}{more}{rest}")
     if "restored" in outcome:
         yield _field("restored", counted(outcome["restored"], "object"))
     for failed in outcome["failed"][:FIRST_ACTIONS]:

@@ -4,15 +4,19 @@ A dry run makes the same plan and does not execute it. A run that finds nothing 
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.control.plans import load_plan, store_plan
-from lakesweep.control.reports import PUT_OFF, PlanEnd, end_plan, plan_end, store_report
-from lakesweep.errors import RefusedError, StalePlanError, StorageError
+from lakesweep.control.reports import PUT_OFF, PlanEnd, end_plan, load_report, plan_end, store_report
+from lakesweep.errors import FormatError, RefusedError, StalePlanError, StorageError
 from lakesweep.execute.part_actions import check_unchanged
 from lakesweep.execute.tags import write_tags, writes_tags
+from lakesweep.format.codec import is_count
+from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Action, Plan
 from lakesweep.model.report import Refusal, RunReport
 from lakesweep.runs.execution import (
@@ -178,6 +182,7 @@ def execute_stored(
     run_id: str | None = None,
     manual: bool = True,
     engine: PlanExecutor = LOCAL,
+    show: Callable[[Plan], None] = lambda plan: None,
 ) -> RunReport:
     """Execute a plan that was stored earlier. A second call is harmless.
 
@@ -189,6 +194,7 @@ def execute_stored(
         run_id: The id of this run, if it is the first run of the plan; else a new id is made.
         manual: A person asked for it. Otherwise nothing is deleted if the fleet policy now says to observe.
         engine: The executor.
+        show: Called with the plan before it is executed, once nothing known refuses it.
     """
     area = require_area(table)
     try:
@@ -200,7 +206,7 @@ def execute_stored(
                 code="plan_of_another_branch",
             )
         if writes_tags(plan):
-            return _write_stored(table, area, plan, run_id)
+            return _write_stored(table, area, plan, run_id, show)
         check_hand(table, plan)
         lease = read_lease(area)
         begun = lease.intent
@@ -211,9 +217,7 @@ def execute_stored(
         end = plan_end(area, plan_id)
         if end is not None and end.status == "done":
             check_not_undone(area, plan_id)
-            done = f"plan {plan_id} was executed before, by run {end.run_id}"
-            nothing = report_of(table, plan.header.operation, "nothing_to_do", plan)
-            return replace(nothing, warnings=(done,), is_stored_plan=True)
+            return _executed_before(table, area, plan, end)
         if end is not None and end.status == "stale":
             raise RefusedError(
                 f"plan {plan_id} ended stale in run {end.run_id}; expected a new plan", code="plan_stale"
@@ -228,11 +232,27 @@ def execute_stored(
             raise unconfirmed(plan)
     except RefusedError as error:
         return refused(table, "execute", error)
+    show(plan)
     begin = Begin(grace_ms, earlier, lease, None if earlier else run_id, manual=manual)
     return execute_plan(table, plan, begin, engine=engine)
 
 
-def _write_stored(table: Table, area: ControlArea, plan: Plan, run_id: str | None) -> RunReport:
+def _executed_before(table: Table, area: ControlArea, plan: Plan, end: PlanEnd) -> RunReport:
+    """Return the report of a plan that a run has executed completely."""
+    kept: object = 0
+    with suppress(FormatError, RefusedError):  # without its report, the run kept nothing that anybody knows of
+        report: Any = load_report(area, end.run_id)["report"]
+        kept = (report.get("outcome") or {}).get("kept_by_recheck")
+    count = sum(plan.delete_kinds.values())
+    gone = Outcome(already_gone=max(0, count - kept) if is_count(kept) else count)
+    done = f"plan {plan.header.plan_id} was executed before, by run {end.run_id}"
+    nothing = report_of(table, plan.header.operation, "nothing_to_do", plan)
+    return replace(nothing, warnings=(done,), is_stored_plan=True, outcome=gone)
+
+
+def _write_stored(
+    table: Table, area: ControlArea, plan: Plan, run_id: str | None, show: Callable[[Plan], None]
+) -> RunReport:
     """Write the tags of a stored plan, once.
 
     Raises:
@@ -241,9 +261,10 @@ def _write_stored(table: Table, area: ControlArea, plan: Plan, run_id: str | Non
     plan_id = plan.header.plan_id
     end = plan_end(area, plan_id)
     if end is not None and end.status == "done":
-        return report_of(table, plan.header.operation, "nothing_to_do", plan)
+        return _executed_before(table, area, plan, end)
     if table.store.now_ms() >= plan.header.expires_ms:  # also after a partial run: it left nothing half done
         raise RefusedError(f"plan {plan_id} is past its expiry; expected a new plan", code="plan_expired")
+    show(plan)
     return _write(table, plan, run_id or plan_id, just_planned=False)
 
 

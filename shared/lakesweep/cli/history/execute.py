@@ -1,5 +1,6 @@
 """`lakesweep execute`."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Annotated
 
@@ -36,11 +37,30 @@ def execute(
 ) -> int:
     """Execute a stored plan.
 
-    Lakesweep changes nothing if the table changed in a way that the plan does not allow. Running it twice is harmless.
+    Lakesweep prints the plan first. It changes nothing if the table changed in a way that the plan does not
+    allow. Running it twice is harmless.
     """
     from lakesweep.cli.answer import answer_operation
     from lakesweep.cli.engines import chosen_executor
+    from lakesweep.cli.history.shown import planned
     from lakesweep.cli.history.stored import execute_plan
+    from lakesweep.cli.output import print_lines
+    from lakesweep.cli.progress import without_bar
+    from lakesweep.cli.text import outcome_lines, report_lines
+    from lakesweep.model.plan import Plan
+    from lakesweep.runs.session import Table
+
+    is_shown = False
+
+    def show(opened: Table, plan: Plan) -> None:
+        nonlocal is_shown
+        is_shown = True
+        if not place.as_json:
+            with without_bar():
+                print_lines(report_lines(planned(opened, plan, is_new=False)))
+
+    def lines(document: Mapping[str, object]) -> Iterable[str]:
+        return outcome_lines(document) if is_shown else report_lines(document)
 
     return answer_operation(
         replace(place, branch=branch or "main"),
@@ -52,5 +72,7 @@ def execute(
             confirm=confirm,
             grace=grace,
             engine=chosen_executor(place, opened, engine, rate),
+            show=show,
         ),
+        lines,
     )

@@ -48,13 +48,19 @@ def execute_plan(
     confirm: str | None,
     grace: str | None,
     engine: PlanExecutor = LOCAL,
+    show: Callable[[Table, Plan], None],
 ) -> RunReport:
-    """Execute a stored plan on its branch. If `branch` is given, the plan must be of that branch."""
+    """Execute a stored plan on its branch. If `branch` is given, the plan must be of that branch.
+
+    `show` is called with the plan before the execution begins.
+    """
     grace_ms = 0 if grace is None else parse_span_ms(grace, "--grace")
     if branch is None:
         planned = load_header(require_control(table), plan_id).branch
         table = dataclasses.replace(table, ref=dataclasses.replace(table.ref, branch=planned))
-    return execute_stored(table, plan_id, confirm=confirm, grace_ms=grace_ms, engine=engine)
+    return execute_stored(
+        table, plan_id, confirm=confirm, grace_ms=grace_ms, engine=engine, show=lambda plan: show(table, plan)
+    )
 
 
 def list_plans(table: Table, limit: int) -> Document:

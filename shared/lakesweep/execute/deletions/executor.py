@@ -203,6 +203,7 @@ class _Execution(UnderLease):
             elif not self._was_just_listed(batch):
                 references = self._recheck.look([a for a in pending if isinstance(a, Delete)])
                 if is_new and self._is_overtaken():
+                    self._note_overtaken()
                     return
                 self._keep(pending, references)
             is_new = False
@@ -261,6 +262,15 @@ class _Execution(UnderLease):
                 code="overtaken",
             )
         return bool(gone)
+
+    def _note_overtaken(self) -> None:
+        """Count the documents that are gone. Their files are left to the maintainer that deleted the documents."""
+        gone = len(self._roots)
+        self._outcome += Outcome(already_gone=gone)
+        self._warnings += (
+            f"another maintainer has deleted the {gone} documents of the plan since it was made; the files of these "
+            "documents are left to that maintainer",
+        )
 
     def _was_just_listed(self, batch: Sequence[Action]) -> bool:
         """Tell whether the listing that the plan was made from serves as the recheck before the documents are deleted.
