@@ -14,7 +14,7 @@ from functools import partial
 from lakesweep.cli.opening import open_table
 from lakesweep.cli.options import Place
 from lakesweep.cli.output import print_document, print_lines, say
-from lakesweep.cli.progress import progress_bar
+from lakesweep.cli.progress import shown_progress
 from lakesweep.cli.reach import HINT, is_out_of_reach, reach_exit_code
 from lakesweep.cli.text import next_line, report_lines
 from lakesweep.errors import (
@@ -128,7 +128,7 @@ def _carried_out(
     counter = RequestCounter()
     table: Table | None = None
     try:
-        with progress_bar(operation) as progress:
+        with shown_progress(operation, counter) as progress:
             table = open_table(place, counter, progress)
             report = run(table)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge: every error becomes an answer
@@ -174,8 +174,9 @@ def answer_document(
     """
 
     def found() -> Document:
-        with progress_bar("reading") as progress:
-            table = open_table(place, progress=progress)
+        counter = RequestCounter()
+        with shown_progress("reading", counter) as progress:
+            table = open_table(place, counter, progress)
             try:
                 return read(table)
             except RefusedError as error:

@@ -121,7 +121,9 @@ def app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
         epilog="Exit codes: 0 done, planned or nothing to do; 1 error; 2 usage; 3 refused; 4 partial, or a "
         "damaged table; 5 another maintainer holds the lease; 6 findings of check; 129, 130, 143 stopped by SIGHUP, "
-        "Ctrl-C, SIGTERM.",
+        "Ctrl-C, SIGTERM.\n\n"
+        "A terminal shows how far a long command is; LAKESWEEP_PROGRESS=30 prints it every 30 s anywhere, and "
+        "LAKESWEEP_PROGRESS=0 nowhere.",
     )
     root.callback()(_root)
     for each in COMMANDS:

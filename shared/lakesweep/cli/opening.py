@@ -16,11 +16,11 @@ from pathlib import Path
 
 from lakesweep.cli.options import Place, given
 from lakesweep.cli.output import say
-from lakesweep.cli.progress import Report, no_progress
 from lakesweep.control.area import ControlArea, area_of, check_apart
 from lakesweep.control.seal import Sealer, keys_of
 from lakesweep.errors import UsageError
 from lakesweep.model.paths.stays import Allowance
+from lakesweep.model.progress import Progress, no_progress
 from lakesweep.model.roots import TableRef, check_whole
 from lakesweep.model.scans import check_scan_id
 from lakesweep.model.who import Who
@@ -36,7 +36,7 @@ _KEY_IN_KMS = "LAKESWEEP_PLAN_KEY"
 _MAX_KEY_BYTES = 65_536
 
 
-def open_table(place: Place, counter: RequestCounter | None = None, progress: Report = no_progress) -> Table:
+def open_table(place: Place, counter: RequestCounter | None = None, progress: Progress = no_progress) -> Table:
     """Open a table for one command. This sends no request and creates no folder.
 
     Raises:

@@ -8,10 +8,20 @@ import contextlib
 import json
 import os
 import sys
+import threading
 from collections.abc import Iterable, Mapping
 from typing import TextIO
 
 from lakesweep.errors import MaintenanceError, masked
+
+_ERASE = "\r\x1b[K"
+
+
+class _Status:
+    """The line of progress at the terminal. The lock is held while anything is written."""
+
+    is_shown = False
+    lock = threading.Lock()
 
 
 class OutputError(MaintenanceError):
@@ -42,6 +52,13 @@ def say(message: str) -> None:
         _write(sys.stderr, f"lakesweep: {printable(masked(message))}\n")
 
 
+def show_status(text: str) -> None:
+    """Show a line of progress on standard error, until the next output. An empty text erases it."""
+    with contextlib.suppress(OutputError, ValueError):
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+        _write(sys.stderr, printable(text)[: columns - 1], is_status=True)
+
+
 def explain_usage(text: str) -> None:
     """Print the help to standard error, for a call without a command."""
     with contextlib.suppress(OutputError):
@@ -59,9 +76,17 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-def _write(stream: TextIO | None, text: str) -> None:
+def _write(stream: TextIO | None, text: str, *, is_status: bool = False) -> None:
     if stream is None:
         return  # the caller closed it and wants no output
+    with _Status.lock:
+        if is_status or _Status.is_shown:
+            _send(sys.stderr, _ERASE)
+        _Status.is_shown = is_status and bool(text)
+        _send(stream, text)
+
+
+def _send(stream: TextIO, text: str) -> None:
     encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))

@@ -1,46 +1,109 @@
-"""A progress bar on a terminal. Without a terminal there is none."""
+"""What a person sees while a command works: a line on a terminal, or plain lines if $LAKESWEEP_PROGRESS asks for them.
 
+The command only notes how far it is. A thread shows it after a moment, so a quick command shows nothing. Without a
+terminal there is nothing by default, so that a scheduled job sends no mail.
+"""
+
+import os
 import sys
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from datetime import timedelta
+from functools import partial
 
-Report = Callable[[int, int], None]
-"""Called with the number of objects so far and the total."""
-_shown: list[Any] = []
-"""The bar of this process, if there is one."""
+from lakesweep.cli.output import say, show_status
+from lakesweep.cli.text import counted, human_bytes
+from lakesweep.errors import UsageError
+from lakesweep.model.progress import Progress, no_progress
+from lakesweep.storage.requests import RequestCounter
+
+_FIRST_S = 0.7
+_AGAIN_S = 0.25
+_BAR = 10
+_VARIABLE = "LAKESWEEP_PROGRESS"
+
+
+class _Work:
+    """How far the work is."""
+
+    def __init__(self, title: str, counter: RequestCounter) -> None:
+        self.title = title
+        self.over = threading.Event()
+        self.count: tuple[str, int, int | None] | None = None
+        self._counter = counter
+        self._began = time.monotonic()
+
+    def note(self, what: str, done: int, total: int | None) -> None:
+        """Note what is counted, how many so far, and of how many."""
+        self.count = (what, done, total)
+
+    def bar(self) -> str:
+        """Return a bar, if the total is known."""
+        _, done, total = self.count or ("", 0, None)
+        length = min(_BAR, _BAR * done // total) if total else 0
+        return f"[{'#' * length}{'.' * (_BAR - length)}] " if total else ""
+
+    def text(self) -> str:
+        """Return the numbers as a person reads them."""
+        parts = [str(timedelta(seconds=int(time.monotonic() - self._began)))]
+        if self.count is not None:
+            what, done, total = self.count
+            parts.insert(0, f"{_grouped(done)}{'' if total is None else f' of {_grouped(total)}'} {what}")
+        parts.append(counted(sum(self._counter.snapshot().values()), "request"))
+        if self._counter.read_bytes:
+            parts.append(f"{human_bytes(self._counter.read_bytes)} read")
+        if self._counter.throttled:
+            parts.append(f"slowed down by S3 {counted(self._counter.throttled, 'time')}")
+        return ", ".join(parts)
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Report]:
-    """Show a bar on standard error while the block runs, if standard error is a terminal."""
-    if sys.stderr is None or not sys.stderr.isatty():
+def shown_progress(title: str, counter: RequestCounter) -> Iterator[Progress]:
+    """Show the progress of the block on standard error, and erase the line at its end.
+
+    Raises:
+        UsageError: $LAKESWEEP_PROGRESS is no number.
+    """
+    work, every_s = _Work(title, counter), _seconds()
+    if every_s == 0 or (every_s is None and not _is_terminal()):
         yield no_progress
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None)
-        _shown.append(bar)
-        try:
-            yield lambda done, total: bar.update(task, completed=done, total=total)
-        finally:
-            _shown.remove(bar)
-
-
-@contextmanager
-def without_bar() -> Iterator[None]:
-    """Take the bar away while the block prints to standard output: until then it catches what is printed."""
-    for bar in _shown:
-        bar.stop()
+    show = partial(_show_bar, work) if every_s is None else partial(_show_lines, work, every_s)
+    thread = threading.Thread(target=show, name="progress", daemon=True)
+    thread.start()
     try:
-        yield
+        yield work.note
     finally:
-        for bar in _shown:
-            bar.start()
+        work.over.set()
+        thread.join()
 
 
-def no_progress(done: int, total: int) -> None:
-    """Show nothing."""
+def _show_lines(work: _Work, every_s: float) -> None:
+    while not work.over.wait(every_s):
+        say(f"{work.title}: {work.text()}")
+
+
+def _show_bar(work: _Work) -> None:
+    wait_s = _FIRST_S
+    while not work.over.wait(wait_s):
+        wait_s = _AGAIN_S
+        show_status(work.bar() + work.text())
+    show_status("")
+
+
+def _is_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+
+
+def _seconds() -> float | None:
+    """Return the seconds between plain lines; 0 for no progress at all, `None` for a line on a terminal."""
+    text = os.environ.get(_VARIABLE) or None
+    if text is not None and not (text.isascii() and text.isdigit()):
+        raise UsageError(f"${_VARIABLE}: expected seconds between lines of progress, or 0 for none, found {text!r}")
+    return None if text is None else float(text)
+
+
+def _grouped(number: int) -> str:
+    return f"{number:,}".replace(",", " ")

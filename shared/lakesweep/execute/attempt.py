@@ -13,6 +13,7 @@ from lakesweep.control.ledger import Ledger
 from lakesweep.errors import MaintenanceError, stop_code, stopped_by
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import PlanHeader
+from lakesweep.model.progress import Progress, no_progress
 from lakesweep.storage.store import Store
 from lakesweep.table.stores import TableStores
 
@@ -51,8 +52,7 @@ class Environment:
     """Called now and then during a long execution; raises HeldBackError when it must stop."""
     throttled: Callable[[], int] = lambda: 0
     """How many answers so far asked for fewer requests."""
-    progress: Callable[[int, int], None] = lambda done, total: None
-    """Called with the number of objects settled so far, and the total."""
+    progress: Progress = no_progress
     clear: frozenset[str] = frozenset()
     """Manifests that name no file of the plan."""
 

@@ -151,7 +151,7 @@ class _Restoring:
             failed = [FailedDelete(each.path, codes[each.path]) for each in done if not results[each.path].ok]
             self._outcome += Outcome(restored=sum(code == "restored" for code in codes.values()), failed=tuple(failed))
             self._ledger.record_undeleted(done, codes)
-        self._env.progress(self._outcome.restored, len(self._undo.restores))
+        self._env.progress("objects restored", self._outcome.restored, len(self._undo.restores))
 
     def _check_needs(self, following: Following) -> None:
         """Recheck the documents that justify an action: a rollback may have removed them meanwhile.

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 from lakesweep.control.area import ControlArea, check_apart
 from lakesweep.model.paths.stays import Allowance
 from lakesweep.model.plan import Plan
+from lakesweep.model.progress import Progress, no_progress
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import TableRef
 from lakesweep.model.scans import Available, OrphanArguments
@@ -15,10 +16,6 @@ from lakesweep.storage.clock import wall_ms
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
 from lakesweep.storage.wrappers.remembering import MetadataCache
-
-
-def _no_progress(done: int, total: int) -> None:
-    """Show nothing."""
 
 
 def _say_nothing(sentence: str) -> None:
@@ -67,7 +64,7 @@ class Table:
     clock_ms: Callable[[], int] = wall_ms
     """The caller's own clock. Only times that a caller gives as "now" are compared with it."""
     sleep: Callable[[float], None] = time.sleep
-    progress: Callable[[int, int], None] = _no_progress
+    progress: Progress = no_progress
     memory: MetadataCache = field(default_factory=MetadataCache)
     """What earlier runs and this run have read of the table's metadata."""
     check_time: Callable[[str], None] = _no_limit

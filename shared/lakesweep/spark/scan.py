@@ -213,7 +213,7 @@ class _Scan:
         def on_round(listed: Listed) -> None:
             state.write(table, self.arguments)
             seen = sum(totals.objects for totals in listed.totals)
-            table.progress(seen, seen)
+            table.progress("objects listed", seen, None)
 
         if inventory is not None:
             work = ReadInventory(sorter, inventory, prefix_in(inventory, table))

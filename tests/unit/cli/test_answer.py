@@ -189,24 +189,3 @@ def test_the_first_line_is_enough(folder: Path, words: str) -> None:
     """`| head -1` prints one line and nothing else."""
     done = shell(f"lakesweep {words.format(folder)} | head -1; exit ${{PIPESTATUS[0]}}")
     assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
-
-
-def test_progress_is_for_terminals_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a terminal there is a bar on standard error; standard output stays one document."""
-    import io
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    from lakesweep.cli.main import main
-
-    quiet = call("expire-snapshots", folder, "--json")
-    assert quiet.messages == ""
-    terminal, printed = Terminal(), io.StringIO()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(sys, "stdout", printed)
-    assert main(["expire-snapshots", str(folder), "--json", "--execute"]) == 0
-    assert "expire_snapshots" in terminal.getvalue()
-    assert printed.getvalue().count("\n") == 1
-    assert printed.getvalue().isascii()

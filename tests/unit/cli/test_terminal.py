@@ -1,13 +1,23 @@
 """What a person meets at a terminal: quick help, completion, narrow windows."""
 
+import contextlib
+import io
 import json
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.command_line import call
+from lakesweep.cli import progress
+from lakesweep.cli.main import main
+from lakesweep.cli.output import say
+from lakesweep.cli.progress import shown_progress
+from lakesweep.storage.requests import RequestCounter
+from tests.support.terminal import Terminal, terminal
+from tests.unit.cli.command_line import call, write_table
 
 BIN = Path(sys.executable).parent
 
@@ -118,3 +128,87 @@ def test_each_shell_has_a_script() -> None:
     answer = call("completion", "tcsh")
     assert answer.exit_code == 2
     assert answer.sentences == ["lakesweep: SHELL: expected bash, zsh, fish, found 'tcsh'"]
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let progress show at once, and often."""
+    monkeypatch.setattr(progress, "_FIRST_S", 0.0)
+    monkeypatch.setattr(progress, "_AGAIN_S", 0.01)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("LAKESWEEP_PROGRESS", raising=False)
+
+
+@pytest.fixture
+def window(at_once: None) -> Iterator[Terminal]:
+    """A terminal of 40 columns that knows ASCII alone."""
+    with terminal(40, "ascii") as opened:
+        yield opened
+
+
+def work(counts: list[tuple[str, int, int | None]], sentence: str = "") -> None:
+    """Do some work that takes a moment at each count."""
+    counter = RequestCounter()
+    with shown_progress("expire-snapshots", counter) as note:
+        for count in counts:
+            counter.add("get", 7)
+            note(*count)
+            time.sleep(0.05)
+        if sentence:
+            say(sentence)
+            time.sleep(0.05)
+
+
+def test_a_line_of_progress_names_what_is_counted_and_is_erased(window: Terminal) -> None:
+    """The line fits the terminal, names its unit, gives way to a warning, and is gone at the end."""
+    with contextlib.redirect_stderr(window.stream):
+        work([("objects listed", 12000, None), ("objects deleted", 250, 1000)], "warning: S\u00e4ule")
+    received = window.received()
+    lines = received.replace("\n", "\r\x1b[K").split("\r\x1b[K")
+    assert "12 000 objects listed, 0:00:00, 7 reque" in lines
+    assert "[##........] 250 of 1 000 objects delet" in lines
+    assert "\r\x1b[Klakesweep: warning: S\\xe4ule\n" in received
+    assert received.endswith("\r\x1b[K")
+    assert max(map(len, lines)) < 40
+
+
+def test_a_command_at_a_terminal_leaves_no_line(
+    tmp_path: Path, window: Terminal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a command the terminal has its sentences alone, and standard output has one document."""
+    write_table(tmp_path / "orders")
+    sentences = call("explain", tmp_path / "orders").messages
+    with contextlib.redirect_stderr(window.stream):
+        assert main(["explain", str(tmp_path / "orders"), "--json"]) == 0
+    assert window.received().rpartition("\r\x1b[K")[2] == sentences
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+@pytest.mark.parametrize(("every", "term"), [("0", "xterm"), ("", "dumb")])
+def test_a_terminal_without_progress(every: str, term: str, window: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal that moves no cursor gets no line, nor does a person who wants none."""
+    monkeypatch.setenv("LAKESWEEP_PROGRESS", every)
+    monkeypatch.setenv("TERM", term)
+    with contextlib.redirect_stderr(window.stream):
+        work([("objects listed", 1, None)])
+    assert window.received() == ""
+
+
+def test_plain_lines_of_progress_are_asked_for(at_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a terminal nothing is printed, unless $LAKESWEEP_PROGRESS says how often."""
+    messages = io.StringIO()
+    with contextlib.redirect_stderr(messages):
+        work([("objects listed", 1, None)])
+        assert messages.getvalue() == ""
+        monkeypatch.setattr(progress, "_seconds", lambda: 0.02)
+        work([("objects listed", 1, None)])
+    first = messages.getvalue().splitlines()[0]
+    assert first == "lakesweep: expire-snapshots: 1 objects listed, 0:00:00, 7 requests"
+
+
+def test_a_wrong_period_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """$LAKESWEEP_PROGRESS is a number of seconds."""
+    monkeypatch.setenv("LAKESWEEP_PROGRESS", "often")
+    answer = call("show", tmp_path)
+    assert answer.exit_code == 2
+    assert "expected seconds between lines of progress, or 0 for none, found 'often'" in answer.messages

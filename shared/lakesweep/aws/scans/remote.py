@@ -157,7 +157,7 @@ class LambdaScan:
         """Tell whether the scan has written anything since the last check."""
         there = scans.names(f"{scan_id}/")
         done = sum(name.startswith(f"{scan_id}/tasks/") for name in there)
-        table.progress(done, done)
+        table.progress("tasks done", done, None)
         before, self._tasks_seen = self._tasks_seen, len(there)
         return len(there) > max(before, 0)
 

@@ -45,7 +45,6 @@ def execute(
     from lakesweep.cli.history.shown import planned
     from lakesweep.cli.history.stored import execute_plan
     from lakesweep.cli.output import print_lines
-    from lakesweep.cli.progress import without_bar
     from lakesweep.cli.text import outcome_lines, report_lines
     from lakesweep.model.plan import Plan
     from lakesweep.runs.session import Table
@@ -56,8 +55,7 @@ def execute(
         nonlocal is_shown
         is_shown = True
         if not place.as_json:
-            with without_bar():
-                print_lines(report_lines(planned(opened, plan, is_new=False)))
+            print_lines(report_lines(planned(opened, plan, is_new=False)))
 
     def lines(document: Mapping[str, object]) -> Iterable[str]:
         return outcome_lines(document) if is_shown else report_lines(document)

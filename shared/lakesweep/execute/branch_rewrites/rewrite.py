@@ -152,7 +152,7 @@ class _Moving(UnderLease):
                 self._requests.delete(action)
             else:
                 self._write(action, observation)
-            self._env.progress(number + 1, len(self._plan.actions))
+            self._env.progress("documents written or deleted", number + 1, len(self._plan.actions))
         self._verify(self._look())
         observation = self._look()
         self._return_schemas(observation)

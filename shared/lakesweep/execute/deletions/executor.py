@@ -208,7 +208,7 @@ class _Execution(UnderLease):
                 self._keep(pending, references)
             is_new = False
             self._batch(batch)
-            self._env.progress(self._outcome.deleted + self._outcome.already_gone, total)
+            self._env.progress("objects deleted", self._outcome.deleted + self._outcome.already_gone, total)
         if batch and is_head(batch[-1]) and self._progress.documents_gone:
             # The plan deletes no file, so there was no recheck after the documents were deleted. One of them may be the
             # target of a rollback.

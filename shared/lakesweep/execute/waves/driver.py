@@ -224,7 +224,7 @@ class _Waves(UnderLease):
             wave = self._spared(wave)
             self._lease.check(LEASE_MS)  # renewed in full, since the recheck took time
             self._fold(wave, self._run(wave))
-            self._env.progress(self._settled, self._header.action_count)
+            self._env.progress("objects deleted", self._settled, self._header.action_count)
 
     def _deletions(self, parts: Iterable[int]) -> Iterator[Delete]:
         """Yield what some parts of the plan delete, one part after the other."""

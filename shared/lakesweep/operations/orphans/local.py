@@ -154,7 +154,7 @@ def _list(
             if (folder := nested_folder(each.key)) is not None:
                 nested.add(folder)
             _sort(sorting, each, each.key, classes.classify(each.key))
-        table.progress(totals.objects, totals.objects)
+        table.progress("objects listed", totals.objects, None)
     sorting.spare(nested)
     return [_list_outside(table, root, sorting, classes, arguments.parallelism) for root in roots]
 
@@ -178,7 +178,7 @@ def _list_outside(table: Table, root: OutsideRoot, sorting: Sorting, classes: Fi
                 others[1] += sum(orphan.size_bytes for orphan in chunked.orphans)
                 chunked.orphans.clear()
             seen = sorting.totals.objects + chunked.totals.objects
-            table.progress(seen, seen)
+            table.progress("objects listed", seen, None)
     except MaintenanceError as error:
         if root.is_owned:
             raise

@@ -248,7 +248,7 @@ class _Counting:
             for each in page:
                 self._add(each)
             done += len(page)
-            table.progress(done, done)
+            table.progress("objects listed", done, None)
         nested = tuple(f"{folder}/" for folder in self._nested)
         for folder, (count, size_bytes) in self._orphans.items() if nested else ():
             if folder.startswith(nested):
