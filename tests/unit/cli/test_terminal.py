@@ -25,6 +25,7 @@ FOR_HELP = [
     "errors",
     "runs",
     "runs.parameters",
+    "runs.parameters.age",
     "runs.parameters.parameter",
     "runs.parameters.signatures",
 ]
