@@ -48,7 +48,15 @@ def test_no_command_prints_a_password(
     monkeypatch.setattr("lakesweep.storage.aws_client.MAX_ATTEMPTS", 1)
     monkeypatch.setattr("lakesweep.storage.aws_client.CONNECT_TIMEOUT_S", 1)
     words = [command, f"s3://{fresh_bucket()}/t", *(["20260131T120003Z-5a6b7c8d"] if command == "undo" else [])]
-    words += ["--control", str(tmp_path), "--endpoint-url", endpoint.format(SECRET), "--region", "us-east-1"]
+    words += [
+        "--control",
+        str(tmp_path),
+        "--local-control",
+        "--endpoint-url",
+        endpoint.format(SECRET),
+        "--region",
+        "us-east-1",
+    ]
     code = main([*words, *(["--json"] if as_json else [])])
     printed = capsys.readouterr()
     assert code in (1, 2, 3) or command == "runs", printed

@@ -15,7 +15,7 @@ TABLE = "s3://lake/sales.db/orders"
 
 
 def opened(control: str, endpoint: str | None) -> Table:
-    place = Place(table=TABLE, control=control, endpoint_url=endpoint, region="us-east-1")
+    place = Place(table=TABLE, control=control, local_control=True, endpoint_url=endpoint, region="us-east-1")
     return open_table(place, RequestCounter(), lambda done, total: None)
 
 
