@@ -38,7 +38,7 @@ def expire_snapshots(typed: Typed) -> int:
 
 @command(
     signatures.EXPIRE_CHANGELOGS,
-    "lakesweep expire-changelogs s3://lake/sales.db/orders --retain-max 100",
+    "lakesweep expire-changelogs s3://lake/sales.db/orders --retain-max 20",
     "lakesweep expire-changelogs /data/orders --retain-min 10 --older-than 2026-01-31T00:00:00Z --execute",
     "lakesweep expire-changelogs /data/orders --delete-all --json",
 )
@@ -68,7 +68,7 @@ def clear_consumers(typed: Typed) -> int:
 
 @command(
     signatures.RESET_CONSUMER,
-    "lakesweep reset-consumer /data/orders search --next-snapshot 120 --execute",
+    "lakesweep reset-consumer /data/orders search --next-snapshot 28 --execute",
     "lakesweep reset-consumer /data/orders search --execute",
 )
 def reset_consumer(typed: Typed) -> int:
