@@ -111,7 +111,7 @@ def maintain(typed: Typed) -> int:
     "lakesweep remove-orphan-files s3://lake/sales.db/orders --engine lambda --control s3://ops/lakesweep "
     "--scan-queue https://sqs.eu-central-1.amazonaws.com/111122223333/lakesweep-scan",
     "lakesweep remove-orphan-files s3://lake/sales.db/orders --quarantine '1 d' --control s3://ops/lakesweep --execute",
-    place=("control", "external_root"),
+    place=("policy", "control", "external_root"),
     last=(_SCAN_ID, _SCAN_QUEUE),
 )
 def remove_orphan_files(typed: Typed) -> int:

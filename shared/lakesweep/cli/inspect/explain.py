@@ -40,7 +40,7 @@ _FIRST = 3
     "lakesweep explain /data/orders dt=2026-01-31/bucket-0/data-5b0c.parquet",
     "lakesweep explain s3://lake/sales.db/orders s3://lake/sales.db/orders/tag/tag-month-end --json",
     "lakesweep explain s3://lake/sales.db/orders manifest/manifest-8c1f-0 --control s3://ops/lakesweep",
-    place=("control",),
+    place=("policy", "control"),
 )
 def explain(
     place: Place,
@@ -96,15 +96,19 @@ def _table_lines(document: Mapping[str, Any]) -> Iterator[str]:
     if document["factor"] is not None:
         times = f"{document['factor']:g} times the {human_bytes(document['current_bytes'])} of its newest snapshot"
     yield f"{document['table']}: {human_bytes(paid)}, {times}"
+    says = dict(_SAYS)
+    if document["policy"] is not None:
+        yield document["policy"]["says"]
+        if document["policy"]["treatment"] != "delete":
+            says["expired"] = "due, but no pass deletes them, as the policy says"
     rows = [
-        (share["reason"].replace("_", " "), str(share["count"]), human_bytes(share["bytes"]), _SAYS[share["reason"]])
+        (share["reason"].replace("_", " "), str(share["count"]), human_bytes(share["bytes"]), says[share["reason"]])
         for share in document["reasons"]
     ]
     if noncurrent:
-        says = (
-            f"replaced or deleted, and {counted(noncurrent['markers'], 'delete marker')}: the bucket's lifecycle rules"
-        )
-        rows.append(("versions", str(noncurrent["versions"]), human_bytes(noncurrent["bytes"]), says))
+        markers = counted(noncurrent["markers"], "delete marker")
+        what = f"replaced or deleted, and {markers}: the bucket's lifecycle rules"
+        rows.append(("versions", str(noncurrent["versions"]), human_bytes(noncurrent["bytes"]), what))
     yield from columns(("REASON", "OBJECTS", "BYTES", ""), rows)
     for share in document["reasons"]:
         for key in share["first"][:_FIRST]:
@@ -124,6 +128,8 @@ def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "size", f"{human_bytes(document['size_bytes'])}, written {human_time(document['modified_ms'])}"
     if document["until"] is not None:
         yield "kept", document["until"]
+    if document["policy"] is not None:
+        yield "policy", document["policy"]["says"].removeprefix("policy ")
     for holder in document["held_by"]:
         yield "needed by" if holder["needs"] else "named by", f"{_holder(holder)}, which is kept {holder['until']}"
     for run in document["runs"]:

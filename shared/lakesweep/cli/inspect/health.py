@@ -15,7 +15,7 @@ from lakesweep.operations.inspect.health import OTHERWISE
 from lakesweep.runs.database import is_table, tables_of
 from lakesweep.runs.session import Table
 
-_READING = ("explain", "plans", "runs")
+_READING = ("plans", "runs")
 """Commands that do not use a fleet policy."""
 FINDINGS = 6
 """Exit code for a table that is not healthy."""
@@ -80,6 +80,8 @@ def table_lines(document: Mapping[str, Any]) -> Iterator[str]:
     """Render the findings about one table."""
     looked = "" if document["all_roots"] else f"; {_LOOKED}"
     yield f"{document['table']}: {document['status']}{looked}"
+    if document["policy"] is not None:
+        yield f"{'policy':<10} {document['policy']['says'].removeprefix('policy ')}"
     for found in document["findings"]:
         yield f"{found['check']:<10} {found['says']}"
         yield f"{'mend':<10} {found['mend']}"

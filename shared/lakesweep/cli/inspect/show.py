@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from lakesweep.cli.command import reads
+from lakesweep.cli.inspect.ruling import retention_text, ruling_lines
 from lakesweep.cli.inspect.version import VersionOptions
 from lakesweep.cli.options import Place, option
 from lakesweep.cli.text import counted, exact_time, fields, human_bytes, human_span
@@ -13,7 +14,7 @@ from lakesweep.cli.text import counted, exact_time, fields, human_bytes, human_s
     "lakesweep show /data/orders",
     "lakesweep show s3://lake/sales.db/orders --branch rt --pinned --json",
     "lakesweep show s3://lake/sales.db/orders --timestamp 2026-01-31T12:00:00Z",
-    place=("branch",),
+    place=("branch", "policy"),
     more=VersionOptions,
 )
 def show(
@@ -48,10 +49,16 @@ def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "partitions", ", ".join(document["partition_keys"]) or "none"
     for key, value in document["options"].items():
         yield "option", f"{key} = {value}"
-    stated = "stated by the schema" if document["retention_stated"] else "defaults"
-    yield "retention", f"{_retention(document['retention'], 'snapshot')} ({stated})"
+    yield from ruling_lines(document["policy"])
+    rules = {} if document["policy"] is None else {each["field"]: each["rule"] for each in document["policy"]["fields"]}
+    stated = {
+        "schema": "stated by the schema",
+        "policy": f"stated by the policy for {rules.get('retention')}",
+        "defaults": "defaults",
+    }[document["retention_from"]]
+    yield "retention", f"{retention_text(document['retention'], 'snapshot')} ({stated})"
     if document["changelog_retention"] is not None:
-        yield "retention", _retention(document["changelog_retention"], "changelog")
+        yield "retention", retention_text(document["changelog_retention"], "changelog")
     yield "snapshots", _range(document["snapshots"])
     yield "changelogs", _range(document["changelogs"])
     for tag in document["tags"]:
@@ -86,14 +93,6 @@ def _version(version: Mapping[str, Any]) -> str:
         f"snapshot {version['snapshot_id']}{held}: {exact_time(version['time_ms'])}, {version['commit_kind']} by "
         f"{version['commit_user']}, schema {version['schema_id']}{mark}{rows}"
     )
-
-
-def _retention(rules: Mapping[str, Any] | None, what: str) -> str:
-    if rules is None:
-        return "none that can be read"
-    most = "no limit" if rules["retain_max"] >= 2_147_483_647 else f"at most {rules['retain_max']}"
-    life = "of any age" if rules["time_retained_ms"] is None else f"for {human_span(rules['time_retained_ms'])}"
-    return f"at least {counted(rules['retain_min'], what)}, {most}, {life}, {rules['max_deletes']} a run"
 
 
 def _range(found: Mapping[str, Any]) -> str:

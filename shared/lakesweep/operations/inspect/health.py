@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lakesweep.format.codec import to_json
+from lakesweep.operations.inspect.ruling import ShownRuling
 
 CHECKS = (
     "roots",
@@ -63,6 +64,8 @@ class TableHealth:
     findings: tuple[Finding, ...]
     skipped: tuple[str, ...] = ()
     """Checks that could not be made: one sentence each."""
+    policy: ShownRuling | None = None
+    """What the fleet policy says about the table; `None`: none is stated, or it is invalid."""
 
     @property
     def status(self) -> Literal["healthy", "findings"]:
@@ -81,6 +84,7 @@ class TableHealth:
                 {"check": check, "findings": sum(found.check == check for found in findings)} for check in CHECKS
             ],
             "findings": to_json(findings),
+            "policy": to_json(self.policy),
             "warnings": list(self.skipped),
         }
 

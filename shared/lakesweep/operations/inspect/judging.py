@@ -49,7 +49,7 @@ class Judging:
         return Holders(self.found.reader, self.roots)
 
     def lifetimes(self) -> Lifetimes:
-        """Return how long each root is kept."""
+        """Return how long each root is kept. Reads the fleet policy."""
         return Lifetimes(self.table, self.found.listing, self.found.roots, self.now_ms)
 
     def warnings(self) -> Iterator[str]:

@@ -1,10 +1,11 @@
-"""How long a root is kept by its branch's options, given the present consumers and tags.
+"""How long a root is kept by its branch's options and the fleet policy, given the present consumers and tags.
 
-The answer is one clause, with a time if one is known.
+The rules are those of a pass: the schema's retention, else the policy's, and never less than the policy's minimums and
+protected commit users ask for. The answer is one clause, with a time if one is known.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from fnmatch import fnmatchcase
 
@@ -14,10 +15,12 @@ from lakesweep.format.tag import Tag
 from lakesweep.format.values.zone import latest_ms
 from lakesweep.model.policy import ChangelogRetention, KeepRules, SnapshotRetention
 from lakesweep.model.roots import MAIN, BranchListing, DocumentRef, Root, RootRef, TableListing, branch_dir
-from lakesweep.operations.retention.rules.due import Due, changelogs_due, snapshots_due
+from lakesweep.operations.inspect.ruling import shown_ruling
+from lakesweep.operations.retention.rules.due import Due, changelogs_due, snapshots_due, with_floor
+from lakesweep.operations.retention.rules.snapshot_cap import newest_by_user
 from lakesweep.operations.tags.options import declared_zone, expires_by_time
 from lakesweep.operations.tags.rules.expiry import NO_END, ROLLBACK_PREFIX, end_of_life
-from lakesweep.runs.fleet import rule_of, ruling_of
+from lakesweep.runs.fleet import limited, rule_of, ruling_of
 from lakesweep.runs.parameters.retention_options import (
     ExpireArguments,
     changelog_retention,
@@ -39,7 +42,7 @@ class Until:
     at_ms: int | None = None
     """The time in the clause: after it, age alone would let the root expire."""
     is_due: bool = False
-    """The next expiry deletes it."""
+    """No rule keeps it: the next expiry deletes it, unless the fleet policy stops that expiry."""
     is_held: bool = False
     """Only a consumer keeps it."""
 
@@ -65,14 +68,20 @@ class Lifetimes:
     """How long each root of a table is kept."""
 
     def __init__(self, table: Table, listing: TableListing, roots: Mapping[str, Root], now_ms: int) -> None:
-        """Read nothing yet.
+        """Read the fleet policy, and nothing else yet.
 
         Args:
             table: Any branch of it.
             listing: All existing roots.
             roots: By path; the roots of `listing`, except vanished ones.
             now_ms: The time that decides what is due.
+
+        Raises:
+            UsageError: The location of the fleet policy holds no valid policy.
+            StorageError: The policy cannot be read.
         """
+        self._ruling = ruling_of(table)
+        self.policy = shown_ruling(self._ruling)
         self._table = table
         self._listing = listing
         self._roots = roots
@@ -114,12 +123,14 @@ class Lifetimes:
 
     def _of_tag(self, name: str, tag: Tag, *, expires: bool) -> Until:
         if self._of_tags is None:
-            ruling = ruling_of(self._table)
-            self._of_tags = declared_zone(self._table, None, ruling), rule_of(ruling).tags
+            self._of_tags = declared_zone(self._table, None, self._ruling), rule_of(self._ruling).tags
         zone, keep = self._of_tags
         if name.startswith(ROLLBACK_PREFIX):
             return Until("until the tag is deleted manually, since it belongs to a rollback")
         until = _of_time_to_live(tag, zone, self._now_ms) if expires else _NO_EXPIRY
+        if until.is_due and self.policy is not None and self.policy.excuse is not None:
+            says = f"until an expiry of tags deletes it: its time to live is over, but {self.policy.excuse}"
+            until = replace(until, says=says)
         if any(fnmatchcase(name, rules.pattern) for rules in keep):
             if tag.time_retained_ns is None or tag.create_time is None or not expires:
                 return Until("until no calendar rule of the fleet policy keeps the tag")
@@ -140,13 +151,14 @@ class Lifetimes:
         slowest = min(consumers.items(), key=lambda item: (item[1], item[0]), default=None)
         try:
             binds_snapshots = not consumers_bind_changelogs_only(options)
-            retention = snapshot_retention(options, ExpireArguments(), self._now_ms, self._table.clock_ms())
+            limits = limited(ExpireArguments(), self._ruling)
+            retention = snapshot_retention(options, limits, self._now_ms, self._table.clock_ms())
             of_changelogs = changelog_retention(options)
             expires_tags = expires_by_time(options)
         except (RefusedError, FormatError) as error:
             unknown = Until(f"for an unknown time: {error}")
             return _for_all(own, unknown)
-        if not is_stated(options):
+        if not is_stated(options) and limits.otherwise is None:
             where = "" if own.name == MAIN else f" of branch {own.name}"
             self.warnings.append(
                 f"the schema{where} states no retention, so the times of snapshots follow Paimon's defaults, "
@@ -155,6 +167,11 @@ class Lifetimes:
         times = self._times(own.snapshots)
         present = [ref.id for ref in own.snapshots if ref.id in times]
         due = snapshots_due(present, times, retention, slowest[1] if slowest and binds_snapshots else None)
+        if limits.floor is not None:
+            floors = snapshots_due(present, times, limits.floor, None)
+            due = {each: with_floor(found, floors[each]) for each, found in due.items()}
+        if users := self._protected(own, limits.protect_commit_users):
+            due = {each: replace(found, user=_user_of(users, each)) for each, found in due.items()}
         changelog_times = self._times(own.changelogs)
         changelogs = [ref.id for ref in own.changelogs if ref.id in changelog_times]
         latest = present[-1] if present else 0
@@ -162,7 +179,7 @@ class Lifetimes:
             changelogs, latest, changelog_times, of_changelogs, slowest[1] if slowest else None
         )
         return _Branch(
-            {each: self._say(found, "snapshot", retention, slowest) for each, found in due.items()},
+            {each: self._say(found, "snapshot", retention, slowest, limits.floor) for each, found in due.items()},
             {each: self._say(found, "changelog", of_changelogs, slowest) for each, found in changelog_due.items()},
             expires_tags,
         )
@@ -176,6 +193,12 @@ class Lifetimes:
             if name is not None
         ]
 
+    def _protected(self, own: BranchListing, users: Iterable[str]) -> dict[str, int]:
+        """Return protected commit user -> its newest snapshot."""
+        roots = [self._roots[ref.path].snapshot for ref in own.snapshots if ref.path in self._roots]
+        newest = newest_by_user(roots)
+        return {user: newest[user].id for user in users if user in newest}
+
     def _times(self, refs: Iterable[RootRef]) -> dict[int, int]:
         found = ((ref.id, self._roots.get(ref.path)) for ref in refs)
         return {root_id: root.snapshot.time_ms for root_id, root in found if root is not None}
@@ -186,32 +209,47 @@ class Lifetimes:
         what: str,
         retention: SnapshotRetention | ChangelogRetention,
         slowest: tuple[str, int] | None,
+        floor: SnapshotRetention | None = None,
     ) -> Until:
         if due.is_due(self._now_ms):
-            return Until("until the next expiry, which deletes it", due.after_ms, is_due=True)
+            says = "until the next expiry, which deletes it"
+            if self.policy is not None and self.policy.excuse is not None:
+                says = f"until an expiry deletes it: it is due, but {self.policy.excuse}"
+            return Until(says, due.after_ms, is_due=True)
         parts = []
+        least_count, least_ms = retention.retain_min, retention.time_retained_ms or 0
+        if floor is not None:
+            least_count, least_ms = max(least_count, floor.retain_min), max(least_ms, floor.time_retained_ms)
         if due.newer:
-            least = (
-                f"the newest {retention.retain_min} {what}s are kept"
-                if retention.retain_min > 1
-                else f"the newest {what} is kept"
-            )
+            least = f"the newest {least_count} {what}s are kept" if least_count > 1 else f"the newest {what} is kept"
+            least += _BY_POLICY if least_count > retention.retain_min else ""
             more = "one more snapshot is" if due.newer == 1 else f"{due.newer} more snapshots are"
             parts.append(f"{more} committed, since {least}")
         if due.after_ms is not None and due.after_ms >= self._now_ms:
-            parts.append(f"{say_time(due.after_ms)}, when it is old enough")
-        elif due.newer and due.after_ms is None and due.at_once != 0 and retention.time_retained_ms:
+            by = _BY_POLICY if due.after_ms == due.floor_ms else ""
+            parts.append(f"{say_time(due.after_ms)}, when it is old enough{by}")
+        elif due.newer and due.after_ms is None and due.at_once != 0 and least_ms:
             parts.append("its successor is old enough")
         if due.is_held and slowest is not None:
             parts.append(f"consumer {slowest[0]}, now at snapshot {slowest[1]}, moves beyond it")
+        if due.user is not None:
+            parts.append(f"commit user {due.user} commits again, since its last snapshot is kept{_BY_POLICY}")
         says = "until " + ", and until ".join(parts)
-        if due.at_once and due.at_once > due.newer and not due.is_held:
+        if due.at_once and due.at_once > due.newer and not due.is_held and due.user is None:
             more = "one more snapshot" if due.at_once == 1 else f"{due.at_once} more snapshots"
             says += f", or until {more}, since at most {retention.retain_max} are kept"
-        is_held = due.is_held and Due(due.after_ms, due.newer, False).is_due(self._now_ms)
+            if due.floor_ms is not None and due.floor_ms >= self._now_ms:
+                says += f", but not before {say_time(due.floor_ms)}{_BY_POLICY}"
+        is_held = due.is_held and replace(due, is_held=False).is_due(self._now_ms)
         return Until(says, due.after_ms, is_held=is_held)
 
 
+def _user_of(newest: Mapping[str, int], snapshot_id: int) -> str | None:
+    """Return a protected commit user whose newest snapshot is this or an earlier one."""
+    return min((user for user, last_id in newest.items() if last_id <= snapshot_id), default=None)
+
+
+_BY_POLICY = " by the fleet policy"
 _NO_EXPIRY = Until("until the tag is deleted manually, since tag.time-expire-enabled is false")
 
 

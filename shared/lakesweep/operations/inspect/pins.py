@@ -12,7 +12,9 @@ from lakesweep.model.policy import INT_MAX, SnapshotRetention
 from lakesweep.model.roots import BranchListing, Root, TableListing
 from lakesweep.operations.inspect.files import read_all
 from lakesweep.operations.inspect.table_summary import ShownPin, ShownTag
+from lakesweep.operations.retention.rules.snapshot_cap import cap_range
 from lakesweep.operations.retention.rules.snapshot_range import select_range
+from lakesweep.runs.parameters.retention_options import ExpireArguments
 from lakesweep.storage.store import Store
 from lakesweep.table.reach.live_files import Amount, files_beyond
 
@@ -63,6 +65,7 @@ def measure_pins(
     retention: SnapshotRetention | None,
     consumer_next: int | None,
     now_ms: int,
+    limits: ExpireArguments,
 ) -> Measured:
     """Return `pins` with the files and bytes that each pins. Reads the metadata of every root, if there is any pin.
 
@@ -74,6 +77,7 @@ def measure_pins(
         retention: Its rules. `None`: they are invalid, so no snapshot would expire.
         consumer_next: The smallest id that a consumer keeps.
         now_ms: The time of the run.
+        limits: What the fleet policy adds to the rules.
 
     Raises:
         RefusedError: Metadata of a root cannot be read.
@@ -86,8 +90,8 @@ def measure_pins(
     older = [root for root in roots if root is not newest]
     found = files_beyond(store, newest, older)
     snapshots = [root for root in roots if root.ref.kind == "snapshot" and root.ref.branch == own.name]
-    going = _going(snapshots, retention, consumer_next, now_ms)
-    going_without = _going(snapshots, retention and replace(retention, limit=INT_MAX), None, now_ms)
+    going = _going(snapshots, retention, consumer_next, now_ms, limits)
+    going_without = _going(snapshots, retention and replace(retention, limit=INT_MAX), None, now_ms, limits)
     paths = frozenset(root.ref.path for root in older)
 
     def measured(pin: ShownPin) -> ShownPin:
@@ -106,11 +110,18 @@ def measure_pins(
 
 
 def _going(
-    snapshots: Sequence[Root], retention: SnapshotRetention | None, consumer_next: int | None, now_ms: int
+    snapshots: Sequence[Root],
+    retention: SnapshotRetention | None,
+    consumer_next: int | None,
+    now_ms: int,
+    limits: ExpireArguments,
 ) -> frozenset[str]:
     """Return the paths of snapshots that the next run expires."""
     if retention is None:
         return frozenset()
     times = {root.ref.id: root.snapshot.time_ms for root in snapshots}
-    expired = frozenset(select_range(tuple(times), times, retention, consumer_next, now_ms).expired)
+    chosen = select_range(tuple(times), times, retention, consumer_next, now_ms)
+    documents = [root.snapshot for root in snapshots]
+    chosen, _ = cap_range(chosen, documents, limits.floor, limits.protect_commit_users, now_ms)
+    expired = frozenset(chosen.expired)
     return frozenset(root.ref.path for root in snapshots if root.ref.id in expired)

@@ -10,6 +10,7 @@ from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.operations.inspect.files import newest_first, read_all
 from lakesweep.operations.inspect.pins import find_pins, measure_pins
+from lakesweep.operations.inspect.ruling import shown_ruling
 from lakesweep.operations.inspect.table_summary import (
     ShownHint,
     ShownLive,
@@ -19,9 +20,10 @@ from lakesweep.operations.inspect.table_summary import (
     ShownVersion,
     TableSummary,
 )
-from lakesweep.operations.retention.expire_snapshots import choose_range
+from lakesweep.operations.retention.expire_snapshots import capped_range, choose_range
 from lakesweep.operations.retention.rules.snapshot_cap import forgotten_users, last_of_user, newest_by_user
 from lakesweep.runs.damage import warnings_of
+from lakesweep.runs.fleet import Ruling, limited, ruling_of
 from lakesweep.runs.parameters.retention_options import (
     STATED_RETENTION,
     ExpireArguments,
@@ -63,7 +65,9 @@ def summarise(
     asked = (
         None if version in (None, Version()) else resolve(table, own, version, falls_back_to_tags=falls_back_to_tags)
     )
-    retention, changelog_rules, problems = _retention(table, schema)
+    ruling = ruling_of(table)
+    limits = limited(ExpireArguments(), ruling)
+    retention, changelog_rules, problems = _retention(table, schema, limits)
     ends = {ref.path: root for ref, root in _ends(store, own)}
     tags = tuple(_tags(store, own.tags))
     hints = tuple(_hints(store, own))
@@ -73,7 +77,7 @@ def summarise(
     pins = find_pins(store, listing, own, consumers, tags)
     live = _live(store, ends[own.snapshots[-1].path]) if own.snapshots else None
     if pinned and live is not None:
-        measured = measure_pins(store, listing, own, pins, retention, consumer_next, view.now_ms)
+        measured = measure_pins(store, listing, own, pins, retention, consumer_next, view.now_ms, limits)
         pins, amount = measured.pins, measured.live
         live = replace(live, files=amount.files, bytes=amount.bytes, rows=amount.rows)
     return TableSummary(
@@ -87,6 +91,8 @@ def summarise(
         retention=retention,
         changelog_retention=changelog_rules,
         retention_stated=stated,
+        retention_from="schema" if stated else "defaults" if limits.otherwise is None else "policy",
+        policy=shown_ruling(ruling),
         branches=_branches(listing),
         snapshots=_range(own.snapshots, ends),
         changelogs=_range(own.changelogs, ends),
@@ -95,20 +101,24 @@ def summarise(
         hints=hints,
         live=live,
         pins=pins,
-        warnings=(*problems, *_warnings(stated, tags, hints), *_forgotten_users(view, retention, consumer_next)),
+        warnings=(
+            *problems,
+            *_warnings(stated or limits.otherwise is not None, ruling, tags, hints),
+            *_forgotten_users(view, retention, consumer_next, limits),
+        ),
         damage=warnings_of({LOST_HISTORIES: lost_histories(listing)}),
         version=None if asked is None else _version(store, schema, asked, measured=pinned),
     )
 
 
 def _retention(
-    table: Table, schema: TableSchema
+    table: Table, schema: TableSchema, limits: ExpireArguments
 ) -> tuple[SnapshotRetention | None, ChangelogRetention | None, list[str]]:
     """Return the rules for snapshots and long-lived changelogs, `None` for rules that are invalid, and the problems."""
     rules = changelog_rules = None
     problems = []
     try:
-        rules = snapshot_retention(schema.options, ExpireArguments(), table.store.now_ms(), table.clock_ms())
+        rules = snapshot_retention(schema.options, limits, table.store.now_ms(), table.clock_ms())
         changelog_rules = changelog_retention(schema.options) if has_decoupled_changelog(schema.options) else None
     except RefusedError as error:
         problems.append(str(error))
@@ -190,7 +200,9 @@ def _changelogs_only(schema: TableSchema) -> bool:
         return False
 
 
-def _forgotten_users(view: TableView, retention: SnapshotRetention | None, consumer_next: int | None) -> Iterator[str]:
+def _forgotten_users(
+    view: TableView, retention: SnapshotRetention | None, consumer_next: int | None, limits: ExpireArguments
+) -> Iterator[str]:
     """Warn of streaming writers whose last snapshot the next run expires.
 
     Reads the snapshots that the next run would choose. Then reads from the newest snapshot down until every writer is
@@ -199,7 +211,10 @@ def _forgotten_users(view: TableView, retention: SnapshotRetention | None, consu
     snapshots = view.own.snapshots
     if retention is None or not snapshots:
         return
-    chosen, _ = choose_range(view, retention, consumer_next)
+    chosen, read = choose_range(view, retention, consumer_next)
+    if chosen.expired and (limits.floor is not None or limits.protect_commit_users):
+        yield from capped_range(view, chosen, read, limits)[2]
+        return
     going = frozenset(chosen.expired)
     expiring = read_all(view.table.store, [ref for ref in snapshots if ref.id in going])
     forgotten = forgotten_users(chosen, newest_by_user(root.snapshot for root in expiring))
@@ -211,12 +226,14 @@ def _forgotten_users(view: TableView, retention: SnapshotRetention | None, consu
     yield from (last_of_user(last) for last in forgotten if last.commit_user in missing)
 
 
-def _warnings(stated: bool, tags: Sequence[ShownTag], hints: Sequence[ShownHint]) -> Iterator[str]:
+def _warnings(
+    stated: bool, ruling: Ruling | None, tags: Sequence[ShownTag], hints: Sequence[ShownHint]
+) -> Iterator[str]:
     if not stated:
-        yield (
-            "the schema states no retention, so unattended maintenance deletes nothing, unless a fleet policy states "
-            "it; expected one of " + ", ".join(STATED_RETENTION)
-        )
+        who = "the schema states no" if ruling is None else f"neither the schema nor policy {ruling.policy} states a"
+        unless = ", unless a fleet policy states it" if ruling is None else ""
+        expected = ", ".join(STATED_RETENTION)
+        yield f"{who} retention, so unattended maintenance deletes nothing{unless}; expected one of {expected}"
     for hint in hints:
         if hint.off:
             says = "no snapshot id" if hint.value is None else hint.value

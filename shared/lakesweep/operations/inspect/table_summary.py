@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
+from lakesweep.operations.inspect.ruling import ShownRuling
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,10 @@ class TableSummary:
     """The rules for long-lived changelogs; `None` if changelogs expire with their snapshots."""
     retention_stated: bool
     """The schema states a retention, so unattended maintenance may delete."""
+    retention_from: Literal["schema", "policy", "defaults"]
+    """Who states it. A pass does not follow Paimon's defaults: it deletes nothing then."""
+    policy: ShownRuling | None
+    """What the fleet policy says about the table; `None`: none is stated."""
     branches: tuple[str, ...]
     snapshots: ShownRange
     changelogs: ShownRange

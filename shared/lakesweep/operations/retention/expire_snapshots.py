@@ -70,9 +70,7 @@ def plan_expire_snapshots(table: Table, arguments: ExpireArguments, view: TableV
     times = {root.ref.id: root.snapshot.time_ms for root in roots}
     warnings: tuple[str, ...] = ()
     if chosen.expired:
-        roots = _own_snapshots(view, roots)
-        floor, users = arguments.floor, arguments.protect_commit_users
-        chosen, warnings = cap_range(chosen, [root.snapshot for root in roots], floor, users, view.now_ms)
+        chosen, roots, warnings = capped_range(view, chosen, roots, arguments)
     if slowest and chosen.kept.get("consumer"):
         warnings = (
             *warnings,
@@ -144,6 +142,23 @@ def choose_range(
     oldest = _oldest_documents(view, bounds(ids, policy, consumer_next), view.now_ms - policy.time_retained_ms)
     times = {root.ref.id: root.snapshot.time_ms for root in oldest}
     return select_range(ids, times, policy, consumer_next, view.now_ms), oldest
+
+
+def capped_range(
+    view: TableView, chosen: SnapshotRange, roots: Iterable[Root], arguments: ExpireArguments
+) -> tuple[SnapshotRange, tuple[Root, ...], tuple[str, ...]]:
+    """Shorten a range by floor and protected users. Also return all snapshots of the branch, and warnings.
+
+    Args:
+        view: The branch.
+        chosen: The range by the retention.
+        roots: The documents that are already read.
+        arguments: What the caller asked for, and what the fleet policy adds.
+    """
+    roots = _own_snapshots(view, roots)
+    floor, users = arguments.floor, arguments.protect_commit_users
+    chosen, warnings = cap_range(chosen, [root.snapshot for root in roots], floor, users, view.now_ms)
+    return chosen, roots, warnings
 
 
 def _own_snapshots(view: TableView, known: Iterable[Root]) -> tuple[Root, ...]:

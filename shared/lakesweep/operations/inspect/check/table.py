@@ -15,28 +15,20 @@ from lakesweep.control.plans import plan_ids
 from lakesweep.control.reports import PUT_OFF, plan_end
 from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.model.damage import lost_histories
-from lakesweep.model.policy import SnapshotRetention
 from lakesweep.model.roots import BranchListing, Root, TableListing
-from lakesweep.model.safety import DELETE_MARGIN_MS, OVERDUE_AFTER_MS
+from lakesweep.model.safety import DELETE_MARGIN_MS
 from lakesweep.operations.inspect.check.files import file_findings
+from lakesweep.operations.inspect.check.retention import retention_findings
 from lakesweep.operations.inspect.check.roots import readable_roots, schema_findings
-from lakesweep.operations.inspect.files import read_all
 from lakesweep.operations.inspect.health import Finding, TableHealth, command, expire_down_to, listed, restore
-from lakesweep.operations.retention.expire_snapshots import choose_range
-from lakesweep.runs.fleet import ruling_of
-from lakesweep.runs.parameters.retention_options import (
-    ExpireArguments,
-    consumers_bind_changelogs_only,
-    is_stated,
-    snapshot_retention,
-)
+from lakesweep.operations.inspect.ruling import shown_ruling
+from lakesweep.runs.fleet import Ruling, may_delete, ruling_of
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import TableView, begin
 from lakesweep.storage.location import parse_location
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import discover
-from lakesweep.table.documents import read_consumers, read_hint, read_schema
+from lakesweep.table.documents import read_hint, read_schema
 
 
 def check_table(table: Table, *, all_roots: bool = False) -> TableHealth:
@@ -48,7 +40,6 @@ def check_table(table: Table, *, all_roots: bool = False) -> TableHealth:
 
     Raises:
         RefusedError: This is not a table.
-        UsageError: The location of the fleet policy holds no valid policy.
         StorageError: A request failed; nothing can be concluded.
     """
     listing = discover(table.store)
@@ -64,19 +55,31 @@ def check_table(table: Table, *, all_roots: bool = False) -> TableHealth:
         findings.append(Finding("roots", str(error), command("explain", location, executes=False)))
     findings += [*_histories(table, listing), *_rootless(table.store, listing)]
     findings += [*schema_findings(table, listing), *file_findings(table, listing, all_roots=all_roots, skipped=skipped)]
+    ruling: Ruling | None = None
+    try:
+        ruling = ruling_of(table)
+        is_maintained = may_delete(ruling)
+    except UsageError as error:
+        is_maintained = False
+        findings.append(Finding("policy", str(error), "mend the fleet policy document (docs/operations.md)"))
+    policy = shown_ruling(ruling)
+    if not is_maintained:
+        why = "no pass runs with an invalid fleet policy" if policy is None else policy.excuse
+        skipped.append(f"{why}, so no snapshot counts as overdue")
     for name, branch in listing.branches.items():
         if not branch.schemas:
             continue
         findings += [*_hints(table.store, branch, location), *_holes(branch, location)]
         try:
-            findings += branch_findings(replace(table, ref=replace(table.ref, branch=name)), listing)
+            of_branch = replace(table, ref=replace(table.ref, branch=name))
+            findings += retention_findings(of_branch, listing, ruling, is_maintained=is_maintained)
         except (RefusedError, FormatError) as error:
             findings.append(Finding("roots", str(error), command("explain", location, executes=False)))
     if table.area is None:
         skipped.append("no control location is known (--control), so plans and the lease were not looked at")
     else:
         findings += control_findings(table, table.area)
-    return TableHealth(location, all_roots, tuple(dict.fromkeys(findings)), tuple(skipped))
+    return TableHealth(location, all_roots, tuple(dict.fromkeys(findings)), tuple(skipped), policy)
 
 
 def _histories(table: Table, listing: TableListing) -> Iterator[Finding]:
@@ -200,70 +203,3 @@ def control_findings(table: Table, area: ControlArea) -> Iterator[Finding]:
                 f"plan {plan_id} is not completely executed: run {end.run_id} ended {end.status.replace('_', ' ')}",
                 command("execute", location, plan_id, executes=False),
             )
-
-
-def branch_findings(table: Table, listing: TableListing) -> Iterator[Finding]:
-    """Find what is wrong with a branch's retention.
-
-    Raises:
-        RefusedError: No such branch exists, or one of its documents cannot be read.
-        StorageError: A request failed.
-    """
-    view = begin(table, "check", listing)
-    location, branch = table.ref.location, view.own.name
-    try:
-        ruling_of(table)
-    except UsageError as error:
-        yield Finding("policy", str(error), "mend the fleet policy document (docs/operations.md)")
-    try:
-        retention = snapshot_retention(view.schema.options, ExpireArguments(), view.now_ms, table.clock_ms())
-    except RefusedError as error:
-        yield Finding(
-            "policy", f"branch {branch}: {error}", f"ALTER TABLE ... SET the options of branch {branch} in an engine"
-        )
-        return
-    consumers = read_consumers(table.store, view.own.consumers)
-    ahead = [name for name, at in consumers.items() if view.own.snapshots and at > view.own.snapshots[-1].id + 1]
-    if ahead:
-        yield Finding(
-            "consumers",
-            f"branch {branch}: consumer {listed(ahead)} waits for a snapshot beyond the newest; a rollback may have "
-            "deleted it",
-            command("reset-consumer", location, ahead[0], branch=branch),
-        )
-    if not view.own.snapshots or not is_stated(view.schema.options):
-        return
-    binds = not consumers_bind_changelogs_only(view.schema.options)
-    oldest = min(consumers.values(), default=None) if binds else None
-    held, _ = choose_range(view, replace(retention, limit=2**31 - 1), oldest)
-    free, _ = choose_range(view, replace(retention, limit=2**31 - 1), None)
-    pinned = [snapshot_id for snapshot_id in free.expired if snapshot_id not in held.expired]
-    if pinned and oldest is not None:
-        names = [name for name, at in consumers.items() if at <= pinned[-1]]
-        yield Finding(
-            "consumers",
-            f"branch {branch}: consumer {listed(names)} holds {len(pinned)} snapshots that are due, the first is "
-            f"{pinned[0]}",
-            command("clear-consumers", location, "--including", names[0], branch=branch),
-        )
-    since_ms = _due_since(view, retention, held.expired)
-    if since_ms is not None and since_ms < view.now_ms - OVERDUE_AFTER_MS:
-        yield Finding(
-            "retention",
-            f"branch {branch}: {len(held.expired)} snapshots are due, the oldest since {say_time(since_ms)}",
-            command("maintain", location, branch=branch),
-        )
-
-
-def _due_since(view: TableView, retention: SnapshotRetention, expired: tuple[int, ...]) -> int | None:
-    """Return since when the oldest snapshot has been due: by its successor's age, or by the number of later ones."""
-    if not expired:
-        return None
-    refs = view.own.snapshots
-    at = next(place for place, ref in enumerate(refs) if ref.id == expired[0])
-    times: list[int] = []
-    for place, wait_ms in ((at + 1, retention.time_retained_ms), (at + retention.retain_max, 0)):
-        if place < len(refs):
-            (root,) = read_all(view.table.store, refs[place : place + 1])
-            times.append(root.snapshot.time_ms + wait_ms)
-    return min(times, default=None)

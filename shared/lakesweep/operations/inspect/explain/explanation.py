@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lakesweep.format.codec import to_json
+from lakesweep.operations.inspect.ruling import ShownRuling
 
 Status = Literal["live", "referenced", "document", "protected", "orphan", "missing", "deleted", "gone"]
 
@@ -119,6 +120,8 @@ class Explanation:
     held_by: tuple[Holder, ...] = ()
     runs: tuple[Deletion, ...] = ()
     origin: Origin | None = None
+    policy: ShownRuling | None = None
+    """What the fleet policy says about the table; `None`: none is stated."""
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:

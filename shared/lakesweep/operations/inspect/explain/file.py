@@ -293,5 +293,6 @@ class _Case:
             held_by=held_by,
             runs=runs,
             origin=origin,
+            policy=self._lifetimes.policy,
             warnings=(*self._judging.warnings(), *self._warnings, *self._lifetimes.warnings),
         )

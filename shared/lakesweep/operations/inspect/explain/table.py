@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from lakesweep.errors import StorageError
+from lakesweep.format.codec import to_json
 from lakesweep.model.damage import LOST_HISTORIES, lost_histories
 from lakesweep.model.paths.layout import nested_folder
 from lakesweep.model.roots import MAIN, Root, base_name
 from lakesweep.operations.inspect.judging import Judging, judge
 from lakesweep.operations.inspect.lifetimes import Lifetimes
+from lakesweep.operations.inspect.ruling import ShownRuling
 from lakesweep.operations.orphans.rules.orphans import SAMPLE
 from lakesweep.runs.damage import warnings_of
 from lakesweep.runs.session import Table
@@ -89,6 +91,8 @@ class TableShares:
     shares: tuple[Share, ...]
     noncurrent: Noncurrent | None
     """`None`: the store keeps no versions, or cannot list them."""
+    policy: ShownRuling | None = None
+    """What the fleet policy says about the table; `None`: none is stated."""
     warnings: tuple[str, ...] = ()
     damage: tuple[str, ...] = ()
     """A sentence for each branch that has lost its snapshots. The warnings repeat it."""
@@ -109,6 +113,7 @@ class TableShares:
             "factor": self.factor,
             "reasons": [{**asdict(share), "first": list(share.first)} for share in self.shares],
             "noncurrent": None if self.noncurrent is None else asdict(self.noncurrent),
+            "policy": to_json(self.policy),
             "warnings": list(self.warnings),
             "damage": list(self.damage),
         }
@@ -153,6 +158,7 @@ def explain_table(table: Table, older_than_ms: int | None = None) -> TableShares
         current_bytes=counting.bytes["current"],
         shares=shares,
         noncurrent=noncurrent,
+        policy=lifetimes.policy,
         warnings=tuple(warnings),
         damage=damage,
     )

@@ -4,7 +4,7 @@ Without a limit for one run, `select_range` and `select_changelogs` choose exact
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from lakesweep.model.policy import INT_MAX, ChangelogRetention, SnapshotRetention
@@ -22,10 +22,15 @@ class Due:
     """A consumer needs this document, or an earlier one."""
     at_once: int | None = None
     """After this many more snapshots it is deleted at any age; `None`: the policy has no maximum count."""
+    floor_ms: int | None = None
+    """Even then it is kept until this time."""
+    user: str | None = None
+    """The protected commit user that must commit once more before."""
 
     def is_due(self, now_ms: int) -> bool:
         """Tell whether the document may be deleted now."""
-        return not self.newer and not self.is_held and (self.after_ms is None or now_ms > self.after_ms)
+        is_free = not self.newer and not self.is_held and self.user is None
+        return is_free and (self.after_ms is None or now_ms > self.after_ms)
 
 
 def snapshots_due(
@@ -54,6 +59,18 @@ def snapshots_due(
             at_once=None if policy.retain_max >= INT_MAX else max(0, snapshot_id + policy.retain_max - latest),
         )
     return found
+
+
+def with_floor(due: Due, floor: Due) -> Due:
+    """Return the conditions of a snapshot under two policies, of which `floor` only keeps more (see `snapshot_cap`)."""
+    times = [each for each in (due.after_ms, floor.after_ms) if each is not None]
+    return replace(
+        due,
+        after_ms=max(times, default=None),
+        newer=max(due.newer, floor.newer),
+        at_once=None if due.at_once is None else max(due.at_once, floor.newer),
+        floor_ms=floor.after_ms,
+    )
 
 
 def changelogs_due(

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from lakesweep.model.policy import INT_MAX, ChangelogRetention, SnapshotRetention
 from lakesweep.operations.retention.rules.changelog_range import select_changelogs
-from lakesweep.operations.retention.rules.due import changelogs_due, snapshots_due
+from lakesweep.operations.retention.rules.due import changelogs_due, snapshots_due, with_floor
+from lakesweep.operations.retention.rules.snapshot_cap import cap_by_floor
 from lakesweep.operations.retention.rules.snapshot_range import select_range
 
 numbers = st.integers(1, 4)
@@ -31,6 +32,26 @@ def test_snapshots_are_due_that_the_planner_chooses(
     chosen = select_range(present, time_ms, policy, consumer, now)
     due = snapshots_due(present, time_ms, policy, consumer)
     assert {each for each, found in due.items() if found.is_due(now)} == set(chosen.expired)
+
+
+@given(ids, times, numbers, maxima, st.integers(0, 30), numbers, st.integers(0, 30), st.integers(0, 80))
+def test_snapshots_are_due_that_the_planner_chooses_above_a_floor(
+    present: list[int],
+    commits: list[int],
+    retain_min: int,
+    retain_max: int,
+    retained: int,
+    floor_min: int,
+    floor_ms: int,
+    now: int,
+) -> None:
+    """The floor of a fleet policy holds snapshots equally in `explain` and in a pass."""
+    policy = SnapshotRetention(retain_min, retain_max, retained, INT_MAX)
+    floor = SnapshotRetention(floor_min, INT_MAX, floor_ms, INT_MAX)
+    time_ms = {snapshot_id: commits[snapshot_id - 1] for snapshot_id in present}
+    chosen = cap_by_floor(select_range(present, time_ms, policy, None, now), present, time_ms, floor, now)
+    due, floors = (snapshots_due(present, time_ms, each, None) for each in (policy, floor))
+    assert {each for each, found in due.items() if with_floor(found, floors[each]).is_due(now)} == set(chosen.expired)
 
 
 @given(ids, times, numbers, maxima, st.integers(0, 30), consumers, st.integers(0, 80), st.integers(0, 6))
