@@ -91,18 +91,18 @@ def make_world(*, begun: bool = False) -> World:
     world.table.put("bucket-0/data-0123abcd-0000-0000-0000-000000000000-0.parquet", b"orphan")
     world.now_ms += 20 * 86_400_000
     maintainer = world.maintainer
-    done = maintainer.run("expire_snapshots", retain_max=4, retain_min=1)
+    done = maintainer.run("expire-snapshots", retain_max=4, retain_min=1)
     assert done.run_id is not None
     world.run_id = done.run_id
     world.now_ms += 1000
-    waiting = maintainer.run("expire_snapshots", execute=False, retain_max=3, retain_min=1)
+    waiting = maintainer.run("expire-snapshots", execute=False, retain_max=3, retain_min=1)
     assert waiting.plan is not None
     maintainer.execute(waiting.plan.header.plan_id)
     world.control.put(f"{world.area.prefix}plans/{waiting.plan.header.plan_id}/undone.json", b'{"run_id": "r"}')
     maintain(maintainer.table, MaintainArguments(is_due=True), execute=True)
-    maintainer.run("create_tag", tag="hand", snapshot=5, time_retained="30 d")
-    maintainer.run("remove_orphan_files", quarantine="1 d")
-    planned = maintainer.run("expire_snapshots", execute=False, retain_max=1, retain_min=1)
+    maintainer.run("create-tag", tag="hand", snapshot=5, time_retained="30 d")
+    maintainer.run("remove-orphan-files", quarantine="1 d")
+    planned = maintainer.run("expire-snapshots", execute=False, retain_max=1, retain_min=1)
     assert planned.plan is not None
     world.plan_id = planned.plan.header.plan_id
     if begun:

@@ -27,25 +27,25 @@ Changes = Mapping[str, bytes | None]
 MAX_SECONDS = 20.0
 
 OPERATIONS: dict[str, tuple[str, dict[str, object]]] = {
-    "expire_snapshots": ("expire_snapshots", {"retain_max": 1, "retain_min": 1}),
+    "expire-snapshots": ("expire-snapshots", {"retain_max": 1, "retain_min": 1}),
     "maintain": ("maintain", {"all_branches": True}),
-    "expire_changelogs": ("expire_changelogs", {"delete_all": True}),
-    "remove_orphan_files": ("remove_orphan_files", {"older_than": "10000000000000", "no_writers": "none"}),
-    "expire_tags": ("expire_tags", {"older_than": "10000000000000"}),
-    "delete_tag": ("delete_tag", {"tag": "evil"}),
-    "rename_tag": ("rename_tag", {"tag": "evil", "target_tag": "other"}),
-    "create_tag": ("create_tag", {"tag": "made", "from_tag": "evil"}),
-    "replace_tag": ("replace_tag", {"tag": "evil", "snapshot": 6}),
+    "expire-changelogs": ("expire-changelogs", {"delete_all": True}),
+    "remove-orphan-files": ("remove-orphan-files", {"older_than": "10000000000000", "no_writers": "none"}),
+    "expire-tags": ("expire-tags", {"older_than": "10000000000000"}),
+    "delete-tag": ("delete-tag", {"tag": "evil"}),
+    "rename-tag": ("rename-tag", {"tag": "evil", "target_tag": "other"}),
+    "create-tag": ("create-tag", {"tag": "made", "from_tag": "evil"}),
+    "replace-tag": ("replace-tag", {"tag": "evil", "snapshot": 6}),
     "rollback": ("rollback", {"snapshot": 5}),
     "rollback to a tag": ("rollback", {"tag": "evil"}),
-    "create_branch": ("create_branch", {"branch": "made", "tag": "evil"}),
-    "delete_branch": ("delete_branch", {"branch": "evil"}),
-    "fast_forward": ("fast_forward", {"branch": "evil"}),
-    "clear_consumers": ("clear_consumers", {"including_consumers": "evil.*"}),
-    "reset_consumer": ("reset_consumer", {"consumer_id": "evil", "next_snapshot_id": 5}),
+    "create-branch": ("create-branch", {"branch": "made", "tag": "evil"}),
+    "delete-branch": ("delete-branch", {"branch": "evil"}),
+    "fast-forward": ("fast-forward", {"branch": "evil"}),
+    "clear-consumers": ("clear-consumers", {"including_consumers": "evil.*"}),
+    "reset-consumer": ("reset-consumer", {"consumer_id": "evil", "next_snapshot_id": 5}),
 }
 """What is called with which arguments. `evil` is the attacker's."""
-MOVES = frozenset({"rollback", "rollback to a tag", "fast_forward"})
+MOVES = frozenset({"rollback", "rollback to a tag", "fast-forward"})
 """These take later roots of main, whoever made them, since the caller says so."""
 
 
@@ -100,7 +100,7 @@ def attack(world: World, changes: Changes, operation: str) -> Attacked:
     return Attacked(code, message, frozenset(before.keys() - store._objects.keys()))
 
 
-def attack_all(world: World, changes: Changes, case: str, always: Sequence[str] = ("expire_snapshots",)) -> set[str]:
+def attack_all(world: World, changes: Changes, case: str, always: Sequence[str] = ("expire-snapshots",)) -> set[str]:
     """Let operations loose on a table, each on a fresh one, fail with all that is wrong, and return what was said.
 
     Args:
@@ -137,9 +137,9 @@ def _lost(world: World, changes: Changes, store: MemoryStore, operation: str) ->
     there = frozenset(all_roots(store))
     honest = world.needs.keys() & world.objects.keys() - changes.keys()
     gone = {root for root in honest - there if root.startswith(("tag/", "branch/"))}
-    if operation in MOVES or operation in ("expire_tags", "delete_branch"):
+    if operation in MOVES or operation in ("expire-tags", "delete-branch"):
         gone = {root for root in gone if root.startswith("branch/")}
-    if operation in ("maintain", "expire_tags"):
+    if operation in ("maintain", "expire-tags"):
         gone = {root for root in gone if b"tagTimeRetained" not in world.body(root)}  # its time is over
     assert any(root.startswith("snapshot/") for root in there), "no snapshot is left"
     needed = set[str]().union(*(world.needs[root] for root in honest & there))

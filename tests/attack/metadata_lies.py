@@ -235,7 +235,7 @@ OPTIONS = (
 )  # fmt: skip
 
 
-PASSES = ("expire_snapshots", "maintain", "remove_orphan_files")
+PASSES = ("expire-snapshots", "maintain", "remove-orphan-files")
 
 
 def with_schema(world: World, **fields: Any) -> Changes:

@@ -22,7 +22,7 @@ def lost() -> OrphanScene:
     return scene
 
 
-@pytest.mark.parametrize("operation", ["expire_snapshots", "expire_changelogs", "expire_tags", "maintain"])
+@pytest.mark.parametrize("operation", ["expire-snapshots", "expire-changelogs", "expire-tags", "maintain"])
 def test_expiry_of_a_lost_history_is_no_success(operation: str) -> None:
     scene = lost()
     before = scene.listed()
@@ -35,7 +35,7 @@ def test_expiry_of_a_lost_history_is_no_success(operation: str) -> None:
 def test_deleting_the_last_tag_of_a_lost_history_keeps_its_files() -> None:
     scene = lost()
     before = scene.listed()
-    report = scene.maintainer().run("delete_tag", tag=["t"])
+    report = scene.maintainer().run("delete-tag", tag=["t"])
     assert report.to_json()["status"] == "damaged"
     assert before - scene.listed() == {"tag/tag-t"}
 
@@ -52,7 +52,7 @@ def test_a_pass_over_a_damaged_tag_is_no_success() -> None:
     report = scene.maintainer().run("maintain")
     document = report.to_json()
     assert document["status"] == "damaged"
-    (step,) = [step for step in report.steps or () if step.operation == "expire_snapshots"]
+    (step,) = [step for step in report.steps or () if step.operation == "expire-snapshots"]
     assert step.plan is not None
     assert "tag/tag-t" in step.plan.header.findings["damaged_roots"]  # type: ignore[operator]
     assert scene.table.exists(scene.table.path("A"))
@@ -62,7 +62,7 @@ def test_expiry_of_tags_notices_a_lost_history_that_has_no_tag() -> None:
     scene = lost()
     scene.drop("tag/tag-t")
     scene.table.hint("LATEST", 3)
-    assert scene.maintainer().run("expire_tags").to_json()["status"] == "damaged"
+    assert scene.maintainer().run("expire-tags").to_json()["status"] == "damaged"
 
 
 def test_no_changelog_goes_below_a_newest_snapshot_without_its_index_manifest() -> None:
@@ -75,13 +75,13 @@ def test_no_changelog_goes_below_a_newest_snapshot_without_its_index_manifest() 
     scene.table.hint("EARLIEST", 1, folder="changelog")
     scene.drop(path := f"manifest/{scene.table.document('snapshot/snapshot-3')['indexManifest']}")
     before = scene.listed()
-    document = scene.maintainer().run("expire_changelogs", retain_max=1).to_json()
+    document = scene.maintainer().run("expire-changelogs", retain_max=1).to_json()
     assert document["status"] == "refused"
     assert f"{path} does not exist" in str(document)
     assert scene.listed() == before
 
 
-@pytest.mark.parametrize("operation", ["expire_snapshots", "maintain"])
+@pytest.mark.parametrize("operation", ["expire-snapshots", "maintain"])
 @pytest.mark.parametrize("is_remembered", [False, True])
 def test_nothing_older_goes_below_a_newest_snapshot_without_its_index_manifest(
     operation: str, is_remembered: bool
@@ -140,7 +140,7 @@ def tags_without_files() -> OrphanScene:
         scene.table.commit(f"+{label}")
         scene.table.tag(f"t{number}", snapshot=number)
     scene.table.commit("+D")
-    assert scene.maintainer().run("expire_snapshots", retain_max=1, retain_min=1).status == "done"
+    assert scene.maintainer().run("expire-snapshots", retain_max=1, retain_min=1).status == "done"
     return scene
 
 
@@ -151,13 +151,13 @@ def tags_with_files() -> OrphanScene:
         scene.table.commit(f"+{label}", *(f"-{each}" for each in "ABC"[number - 2 : number - 1] if number > 1))
         scene.table.tag(f"t{number}", snapshot=number)
     scene.table.commit("-C", "+D")
-    assert scene.maintainer().run("expire_snapshots", retain_max=1, retain_min=1).status == "done"
+    assert scene.maintainer().run("expire-snapshots", retain_max=1, retain_min=1).status == "done"
     return scene
 
 
 CALLS: dict[str, tuple[dict[str, object], dict[str, object]]] = {
-    "expire_changelogs": ({"retain_max": 3, "retain_min": 1}, {"retain_max": 2, "retain_min": 1}),
-    "delete_tag": ({"tag": ["t1"]}, {"tag": ["t2"]}),
+    "expire-changelogs": ({"retain_max": 3, "retain_min": 1}, {"retain_max": 2, "retain_min": 1}),
+    "delete-tag": ({"tag": ["t1"]}, {"tag": ["t2"]}),
 }
 """Two calls of each operation, one after the other."""
 
@@ -166,10 +166,10 @@ CALLS: dict[str, tuple[dict[str, object], dict[str, object]]] = {
 @pytest.mark.parametrize(
     ("operation", "make"),
     [
-        ("expire_changelogs", bare_changelogs),
-        ("expire_changelogs", changelogs_with_files),
-        ("delete_tag", tags_without_files),
-        ("delete_tag", tags_with_files),
+        ("expire-changelogs", bare_changelogs),
+        ("expire-changelogs", changelogs_with_files),
+        ("delete-tag", tags_without_files),
+        ("delete-tag", tags_with_files),
     ],
 )
 def test_no_root_is_deleted_while_the_newest_snapshot_lacks_a_manifest(
@@ -194,7 +194,7 @@ def test_lost_statistics_of_the_newest_snapshot_are_no_damage() -> None:
     scene.table.commit("+A")
     scene.table.commit("+B", statistics="s")
     scene.drop(f"statistics/{scene.table.document('snapshot/snapshot-2')['statistics']}")
-    assert scene.maintainer().run("expire_snapshots").to_json()["status"] == "done"
+    assert scene.maintainer().run("expire-snapshots").to_json()["status"] == "done"
 
 
 def test_damage_is_counted_where_another_step_of_the_pass_is_skipped() -> None:
@@ -224,6 +224,6 @@ def test_a_damaged_table_in_the_folder_of_another_keeps_its_files(left: str) -> 
         if entry.key.startswith((left, "manifest/", "bucket-0/")):
             scene.put(f"dt=1/{entry.key}", inner.store.read(entry.key).data)
     scene.age()
-    judged = scene.maintainer().run("remove_orphan_files", execute=False)
+    judged = scene.maintainer().run("remove-orphan-files", execute=False)
     assert judged.plan is not None
     assert scene.remove() == {orphan}

@@ -31,16 +31,16 @@ from tests.unit.cli.command_line import write_table
 KINDS = ("GetObject", "HeadObject", "ListObjectsV2", "PutObject", "DeleteObject", "DeleteObjects")
 PLACES = ("table/", "control/")
 OPERATIONS: dict[str, tuple[str, dict[str, object]]] = {
-    "expire_snapshots": ("expire_snapshots", {"retain_max": 1, "retain_min": 1}),
+    "expire-snapshots": ("expire-snapshots", {"retain_max": 1, "retain_min": 1}),
     "maintain": ("maintain", {"options": {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}}),
-    "remove_orphan_files": ("remove_orphan_files", {"older_than": "10000000000000", "no_writers": "none"}),
+    "remove-orphan-files": ("remove-orphan-files", {"older_than": "10000000000000", "no_writers": "none"}),
     "rollback": ("rollback", {"snapshot": 4}),
-    "delete_tag": ("delete_tag", {"tag": "old"}),
-    "create_tag": ("create_tag", {"tag": "new", "snapshot": 4}),
-    "create_branch": ("create_branch", {"branch": "new", "tag": "old"}),
-    "delete_branch": ("delete_branch", {"branch": "side"}),
-    "fast_forward": ("fast_forward", {"branch": "side"}),
-    "clear_consumers": ("clear_consumers", {"including_consumers": ".*"}),
+    "delete-tag": ("delete-tag", {"tag": "old"}),
+    "create-tag": ("create-tag", {"tag": "new", "snapshot": 4}),
+    "create-branch": ("create-branch", {"branch": "new", "tag": "old"}),
+    "delete-branch": ("delete-branch", {"branch": "side"}),
+    "fast-forward": ("fast-forward", {"branch": "side"}),
+    "clear-consumers": ("clear-consumers", {"including_consumers": ".*"}),
 }
 
 
@@ -135,7 +135,7 @@ def test_every_kind_of_request_is_refused(place: str, kind: str) -> None:
             if scene.denied and not after and kind in ("GetObject", "ListObjectsV2"):
                 assert before == scene.keys() or code == "done", what
             for root in all_roots(store):
-                if not root.startswith("branch/") or operation not in ("delete_branch", "create_branch"):
+                if not root.startswith("branch/") or operation not in ("delete-branch", "create-branch"):
                     read_root(store, root)
             scene.kind = ""
             again, report = _run(scene.maintainer(), operation)

@@ -102,7 +102,7 @@ def orphans() -> tuple[OrphanScene, str, str]:
     key = f"{FOLDER}data-{unique('c')}-0.parquet"
     scene.external.put(key, b"orphan")
     scene.age()
-    report = scene.maintainer().run("remove_orphan_files", execute=False, owned_external=[OUTSIDE])
+    report = scene.maintainer().run("remove-orphan-files", execute=False, owned_external=[OUTSIDE])
     assert report.plan is not None
     assert [delete.path for delete in report.plan.deletes] == [f"{OUTSIDE}/{key}"]
     return scene, key, report.plan.header.plan_id
@@ -191,7 +191,7 @@ def test_an_owned_root_inside_a_table_is_refused() -> None:
     scene.age()
     stores = opener(scene.external, above)
     maintainer = replace(scene.maintainer(), open_store=stores)
-    report = maintainer.run("remove_orphan_files", owned_external=[OUTSIDE])
+    report = maintainer.run("remove-orphan-files", owned_external=[OUTSIDE])
     assert report.refusal is not None
     assert report.refusal.code == "external_root_refused"
 
@@ -291,7 +291,7 @@ def test_an_allowed_root_on_s3_in_any_spelling() -> None:
     table.commit("+F", external={"F": f"{root}{name}"})
     table.commit("-F", "+G")
     maintainer = Maintainer(store, open_store=lambda location: open_store(location, settings=moto_settings()))
-    report = maintainer.run("expire_snapshots", retain_max=1, retain_min=1, external_roots=[f"s3n://{other}/ext//"])
+    report = maintainer.run("expire-snapshots", retain_max=1, retain_min=1, external_roots=[f"s3n://{other}/ext//"])
     assert report.status == "done"
     assert list(outside.list("")) == []
 

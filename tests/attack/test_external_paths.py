@@ -107,21 +107,21 @@ def victims(lake: Lake) -> Iterator[tuple[str, str]]:
 
 
 def _changelogs(table: Table) -> RunReport:
-    run_operation(table, "expire_snapshots", {"retain_max": 1}, execute=True)
-    return run_operation(table, "expire_changelogs", {"delete_all": True}, execute=True)
+    run_operation(table, "expire-snapshots", {"retain_max": 1}, execute=True)
+    return run_operation(table, "expire-changelogs", {"delete_all": True}, execute=True)
 
 
 def _tag(table: Table) -> RunReport:
-    run_operation(table, "create_tag", {"tag": "t", "snapshot": 1}, execute=True)
-    run_operation(table, "expire_snapshots", {"retain_max": 1}, execute=True)
-    return run_operation(table, "delete_tag", {"tag": ["t"]}, execute=True)
+    run_operation(table, "create-tag", {"tag": "t", "snapshot": 1}, execute=True)
+    run_operation(table, "expire-snapshots", {"retain_max": 1}, execute=True)
+    return run_operation(table, "delete-tag", {"tag": ["t"]}, execute=True)
 
 
 OPERATIONS: dict[str, Callable[[Table], RunReport]] = {
-    "expire_snapshots": lambda table: run_operation(table, "expire_snapshots", {"retain_max": 1}, execute=True),
+    "expire-snapshots": lambda table: run_operation(table, "expire-snapshots", {"retain_max": 1}, execute=True),
     "maintain": lambda table: run_operation(table, "maintain", {}, execute=True),
-    "expire_changelogs": _changelogs,
-    "delete_tag": _tag,
+    "expire-changelogs": _changelogs,
+    "delete-tag": _tag,
 }
 
 
@@ -131,7 +131,7 @@ def test_nothing_of_somebody_else_goes(lake: Lake, operation: str, allowed: str)
     """Whatever a schema declares and a manifest names; not even where the operator allows just that root."""
     for number, (root, path) in enumerate(list(victims(lake))):
         lake.mine = lake.folder / "wh" / f"mine-{number}"
-        options = DECOUPLED if operation == "expire_changelogs" else {}
+        options = DECOUPLED if operation == "expire-changelogs" else {}
         lake.table(root, path, **options)
         before = lake.listing()
         roots = {"nothing": (), "ext": (str(lake.folder / "ext"),), "the root": (root,)}[allowed]
@@ -148,7 +148,7 @@ def test_the_report_says_which_root_to_allow_and_how(lake: Lake) -> None:
     lake.table(root, path)
     (lake.folder / "ext" / "bucket-0").mkdir()
     Path(path).write_bytes(b"mine")
-    report = run_operation(lake.opened(), "expire_snapshots", {"retain_max": 1}, execute=True)
+    report = run_operation(lake.opened(), "expire-snapshots", {"retain_max": 1}, execute=True)
     assert report.plan is not None
     assert report.plan.header.kept["external_root_not_allowed"] == 1
     (warning,) = report.plan.header.warnings
@@ -165,7 +165,7 @@ def test_what_the_operator_allows_goes(lake: Lake) -> None:
     lake.table(root, path)
     (lake.folder / "ext" / "bucket-0").mkdir()
     Path(path).write_bytes(b"mine")
-    report = run_operation(lake.opened(root), "expire_snapshots", {"retain_max": 1}, execute=True)
+    report = run_operation(lake.opened(root), "expire-snapshots", {"retain_max": 1}, execute=True)
     assert report.status == "done"
     assert not Path(path).exists()
 
@@ -179,7 +179,7 @@ def test_a_plan_carries_no_permission(lake: Lake, roots: tuple[str, ...]) -> Non
     (lake.folder / "ext" / "bucket-0").mkdir()
     (lake.folder / "sibling").mkdir()
     Path(path).write_bytes(b"mine")
-    planned = run_operation(lake.opened(root), "expire_snapshots", {"retain_max": 1}, execute=False).plan
+    planned = run_operation(lake.opened(root), "expire-snapshots", {"retain_max": 1}, execute=False).plan
     assert planned is not None
     assert path in {delete.path for delete in planned.deletes}
     table = lake.opened(*(str(lake.folder / each) for each in roots))
@@ -201,7 +201,7 @@ def test_a_table_that_appears_after_planning_refuses_the_root(lake: Lake) -> Non
     (lake.folder / "ext" / "bucket-0").mkdir()
     Path(path).write_bytes(b"mine")
     table = lake.opened(root)
-    planned = run_operation(table, "expire_snapshots", {"retain_max": 1}, execute=False).plan
+    planned = run_operation(table, "expire-snapshots", {"retain_max": 1}, execute=False).plan
     assert planned is not None
     (lake.folder / "ext" / "schema").mkdir()
     (lake.folder / "ext" / "schema" / "schema-0").write_bytes(b"{}")
@@ -219,7 +219,7 @@ def test_a_link_below_an_allowed_root_leads_nowhere(lake: Lake) -> None:
     victim.write_bytes(b"somebody's")
     (root / "in").symlink_to(lake.folder / "home")
     lake.table(f"{root}/in", f"{root}/in/bucket-0/{victim.name}")
-    report = run_operation(lake.opened(str(root)), "expire_snapshots", {"retain_max": 1}, execute=True)
+    report = run_operation(lake.opened(str(root)), "expire-snapshots", {"retain_max": 1}, execute=True)
     assert report.status == "done"
     assert victim.exists()
 
@@ -231,7 +231,7 @@ def test_a_root_is_no_prefix_of_a_name(lake: Lake) -> None:
     path = root / "bucket-0" / NAME.format(1)
     path.write_bytes(b"somebody's")
     lake.table(str(root), str(path))
-    run_operation(lake.opened(str(lake.folder / "ext")), "expire_snapshots", {"retain_max": 1}, execute=True)
+    run_operation(lake.opened(str(lake.folder / "ext")), "expire-snapshots", {"retain_max": 1}, execute=True)
     assert path.exists()
 
 
@@ -243,7 +243,7 @@ def test_a_forged_plan_deletes_nothing_outside(lake: Lake) -> None:
     root = str(lake.folder / "ext")
     lake.table(root, f"{root}/bucket-0/{NAME.format(1)}")
     table = lake.opened(root)
-    planned = run_operation(table, "expire_snapshots", {"retain_max": 1}, execute=False).plan
+    planned = run_operation(table, "expire-snapshots", {"retain_max": 1}, execute=False).plan
     assert planned is not None
     assert table.area is not None
     plan = load_plan(table.area, planned.header.plan_id)

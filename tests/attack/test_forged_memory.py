@@ -128,7 +128,7 @@ def tag_removal() -> Scene:
     table.commit("-B", "+C")
     maintainer = Maintainer(table.store)
     assert maintainer.expire().status == "done"
-    return Scene(table, maintainer, "delete_tag", {"tag": "a"}, table.path("A"), table.path("B"))
+    return Scene(table, maintainer, "delete-tag", {"tag": "a"}, table.path("A"), table.path("B"))
 
 
 def changelog_expiry() -> Scene:
@@ -139,14 +139,14 @@ def changelog_expiry() -> Scene:
     maintainer = Maintainer(table.store)
     assert maintainer.expire().status == "done"
     arguments = {"retain_max": 2, "retain_min": 1}
-    return Scene(table, maintainer, "expire_changelogs", arguments, table.path("L1"), table.path("L3"))
+    return Scene(table, maintainer, "expire-changelogs", arguments, table.path("L1"), table.path("L3"))
 
 
 SCENES: dict[str, Callable[[], Scene]] = {
-    "expire_snapshots": lambda: expiry("expire_snapshots", retain_max=1, retain_min=1),
+    "expire-snapshots": lambda: expiry("expire-snapshots", retain_max=1, retain_min=1),
     "maintain": lambda: expiry("maintain"),
-    "delete_tag": tag_removal,
-    "expire_changelogs": changelog_expiry,
+    "delete-tag": tag_removal,
+    "expire-changelogs": changelog_expiry,
 }
 
 
@@ -270,6 +270,6 @@ def test_a_plan_of_tasks_elsewhere_asks_present_roots_in_the_call_that_made_it()
         made = replace(header, plan_id=plan_id, parts=(part,), action_count=1, by_kind={"data": 1})
         return Plan(replace(made, content_hash=joined_hash([part.hash], made.steering)))
 
-    report = plan_and_execute(table, "remove_orphan_files", from_forged_tasks)
+    report = plan_and_execute(table, "remove-orphan-files", from_forged_tasks)
     assert (report.status, report.refusal and report.refusal.code) == ("stale", "names_live_files")
     assert scene.listed() == before

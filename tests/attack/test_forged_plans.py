@@ -30,9 +30,9 @@ from tests.support.waves import Team, planned, planted
 TARGET, UNDONE = Target(1, None, 0), Undone("r", "p", "rollback")
 STEERING = {
     "rollback": Steering(complete_roots=(), target=TARGET),
-    "fast_forward": Steering(complete_roots=(), target=TARGET),
-    "create_branch": Steering(complete_roots=()),
-    "delete_branch": Steering(complete_roots=()),
+    "fast-forward": Steering(complete_roots=(), target=TARGET),
+    "create-branch": Steering(complete_roots=()),
+    "delete-branch": Steering(complete_roots=()),
     "undo": Steering(complete_roots=(), undone=UNDONE),
 }
 """What the plans of these operations have to state."""
@@ -87,7 +87,7 @@ def as_begun(scene: OrphanScene, plan_id: str) -> RunReport:
     area_of(scene).put(
         "lease.json", json.dumps({"run_id": "r", "token": 1, "expires_at_ms": 0, "intent": intent}).encode()
     )
-    return scene.maintainer().run("expire_snapshots", retain_max=100)
+    return scene.maintainer().run("expire-snapshots", retain_max=100)
 
 
 EXECUTORS = [in_one_process, in_waves, in_threads, as_begun]
@@ -252,7 +252,7 @@ def test_a_header_that_is_exchanged_after_the_roots_were_asked_deletes_nothing(s
     assert scene.listed() == before
 
 
-@pytest.mark.parametrize("operation", ["fast_forward", "delete_branch", "undo", "rollback"])
+@pytest.mark.parametrize("operation", ["fast-forward", "delete-branch", "undo", "rollback"])
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_move_takes_no_schema_that_a_snapshot_needs(scene: OrphanScene, operation: str, begun: bool) -> None:
     header, before = planned(scene), scene.listed()
@@ -266,7 +266,7 @@ def test_a_move_takes_no_schema_that_a_snapshot_needs(scene: OrphanScene, operat
     assert scene.listed() == before
 
 
-@pytest.mark.parametrize("operation", ["create_branch", "delete_branch"])
+@pytest.mark.parametrize("operation", ["create-branch", "delete-branch"])
 @pytest.mark.parametrize("branch", ["main", "b"])
 def test_no_plan_about_another_branch_touches_main(operation: str, branch: str) -> None:
     """Whichever branch it says that it is planned on."""
@@ -344,8 +344,8 @@ _PHASES = sorted({phase for entries in PERMITTED.values() for _, phase, _ in ent
 
 
 def header_of(operation: str) -> PlanHeader:
-    moves = operation in ("rollback", "create_branch", "delete_branch", "fast_forward", "undo")
-    end_id = 2 if operation == "expire_snapshots" else None
+    moves = operation in ("rollback", "create-branch", "delete-branch", "fast-forward", "undo")
+    end_id = 2 if operation == "expire-snapshots" else None
     return PlanHeader(
         "p",
         operation,
@@ -392,10 +392,10 @@ def test_a_plan_of_no_operation_is_refused(operation: str) -> None:
 def test_an_operation_stays_in_its_branch() -> None:
     action = Delete("tags", "tag", "branch/branch-b/tag/tag-t", 1, "why", etag="e", body="")
     with pytest.raises(RefusedError):
-        check_actions(header_of("delete_tag"), (action,))
+        check_actions(header_of("delete-tag"), (action,))
 
 
 def test_plans_of_orphans_hold_files_alone() -> None:
-    kinds = {kind for _, _, kind in PERMITTED["remove_orphan_files"]}
+    kinds = {kind for _, _, kind in PERMITTED["remove-orphan-files"]}
     assert kinds == {*spine.get_args(spine.FileKind), "temp"}
-    assert {verb for verb, _, _ in PERMITTED["remove_orphan_files"]} == {"delete"}
+    assert {verb for verb, _, _ in PERMITTED["remove-orphan-files"]} == {"delete"}

@@ -60,9 +60,9 @@ class Scene:
 
 ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "rollback": {"snapshot": 4},
-    "fast_forward": {"branch": "b"},
-    "create_branch": {"branch": "n", "tag": "three"},
-    "delete_branch": {"branch": "b"},
+    "fast-forward": {"branch": "b"},
+    "create-branch": {"branch": "n", "tag": "three"},
+    "delete-branch": {"branch": "b"},
 }
 OPERATIONS = (*ARGUMENTS, "undo")
 
@@ -96,9 +96,9 @@ CHANGES: Mapping[str, tuple[Json, ...]] = {
         {"target": {"snapshot": 4, "tag": "three", "time_ms": 1_800_000}},
         {"target": {"snapshot": 4, "tag": None, "time_ms": 0}},
     ),
-    "fast_forward": ({"complete_roots": []}, {"target": {"snapshot": 1, "tag": None, "time_ms": 0}}),
-    "create_branch": ({"complete_roots": []},),
-    "delete_branch": ({"complete_roots": ["snapshot/snapshot-1"]},),
+    "fast-forward": ({"complete_roots": []}, {"target": {"snapshot": 1, "tag": None, "time_ms": 0}}),
+    "create-branch": ({"complete_roots": []},),
+    "delete-branch": ({"complete_roots": ["snapshot/snapshot-1"]},),
     "undo": (
         {"complete_roots": []},
         {"undone": {"run_id": "other", "plan_id": "other", "operation": "rollback"}},

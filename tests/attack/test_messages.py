@@ -103,7 +103,7 @@ def test_tables_that_a_deployment_may_not_have(deleting: Estate, function: str) 
 
 def test_tables_that_nobody_may_ask_for(deleting: Estate) -> None:
     for number, table in enumerate(deleting.tables()):
-        operation = ("expire_snapshots", "remove_orphan_files", "maintain")[number % 3]
+        operation = ("expire-snapshots", "remove-orphan-files", "maintain")[number % 3]
         answer = deleting.own.invoke("on_demand", {"operation": operation, "table": table, "execute": True})
         assert answer.value["status"] == "refused", (table, answer.value)
         assert "Traceback" not in answer.text
@@ -151,12 +151,12 @@ def test_fields_of_other_types(estate: Estate, function: str) -> None:
 
 
 ARGUMENTS: tuple[tuple[str, str], ...] = (
-    ("expire_snapshots", "retain_max"), ("expire_snapshots", "older_than"), ("expire_snapshots", "grace"),
-    ("expire_snapshots", "options"), ("remove_orphan_files", "engine"), ("remove_orphan_files", "inventory"),
-    ("remove_orphan_files", "owned_external"), ("remove_orphan_files", "older_than"), ("create_tag", "tag"),
-    ("delete_tag", "tag"), ("rollback", "version"), ("delete_branch", "branch"), ("fast_forward", "branch"),
+    ("expire-snapshots", "retain_max"), ("expire-snapshots", "older_than"), ("expire-snapshots", "grace"),
+    ("expire-snapshots", "options"), ("remove-orphan-files", "engine"), ("remove-orphan-files", "inventory"),
+    ("remove-orphan-files", "owned_external"), ("remove-orphan-files", "older_than"), ("create-tag", "tag"),
+    ("delete-tag", "tag"), ("rollback", "version"), ("delete-branch", "branch"), ("fast-forward", "branch"),
     ("undo", "run_id"), ("execute", "plan_id"), ("maintain", "all_branches"),
-    ("clear_consumers", "including_consumers"),
+    ("clear-consumers", "including_consumers"),
 )  # fmt: skip
 
 

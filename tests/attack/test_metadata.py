@@ -41,7 +41,7 @@ def test_schemas_that_lie(schema: str) -> None:
 @pytest.mark.parametrize("what", DOCUMENTS)
 def test_documents_that_lie(what: str) -> None:
     world = built_world(WORLD)
-    attack_all(world, DOCUMENTS[what], what, ("expire_snapshots", "maintain"))
+    attack_all(world, DOCUMENTS[what], what, ("expire-snapshots", "maintain"))
 
 
 def test_a_tag_of_a_table_that_is_not_there() -> None:

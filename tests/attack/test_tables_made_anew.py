@@ -159,9 +159,9 @@ def test_tags_of_the_new_table_begin_with_its_own_commits() -> None:
     scene.now_ms += 3_600_000
     fresh = Maintainer(scene.store).run("maintain", execute=False)
     assert scene.maintainer.run("maintain", execute=False).to_json()["steps"] is not None
-    wanted = [step.plan.actions for step in fresh.steps or () if step.plan and step.operation == "auto_tags"]
+    wanted = [step.plan.actions for step in fresh.steps or () if step.plan and step.operation == "auto-tags"]
     found = scene.maintainer.run("maintain", execute=False)
-    assert [s.plan.actions for s in found.steps or () if s.plan and s.operation == "auto_tags"] == wanted != []
+    assert [s.plan.actions for s in found.steps or () if s.plan and s.operation == "auto-tags"] == wanted != []
 
 
 def test_manifests_of_the_old_table_are_not_taken_for_those_of_the_new_one() -> None:
@@ -262,7 +262,7 @@ def test_an_orphan_of_the_old_table_is_none_that_is_known_in_the_new_one() -> No
     path = scene.orphan("x")
     scene.age()
     maintainer = scene.maintainer()
-    assert maintainer.run("remove_orphan_files", quarantine="1 d").status == "nothing_to_do"
+    assert maintainer.run("remove-orphan-files", quarantine="1 d").status == "nothing_to_do"
     scene.store.delete(delete_all([entry.key for entry in scene.store.list("")]))
     scene.table = TableBuilder(
         scene.store, partition_keys=("dt",), start_ms=scene.now_ms, options={"marker": "new table"}
@@ -270,7 +270,7 @@ def test_an_orphan_of_the_old_table_is_none_that_is_known_in_the_new_one() -> No
     scene.table.commit("+B")
     scene.orphan("x")
     scene.age(2 * DAY_MS)
-    assert maintainer.run("remove_orphan_files", quarantine="1 d").status == "nothing_to_do"
+    assert maintainer.run("remove-orphan-files", quarantine="1 d").status == "nothing_to_do"
     assert path in {entry.key for entry in scene.store.list("")}
 
 
@@ -280,7 +280,7 @@ def test_an_orphan_plan_of_the_old_table_keeps_what_the_new_one_has() -> None:
     path = scene.orphan("x")
     scene.age()
     maintainer = scene.maintainer()
-    planned = maintainer.run("remove_orphan_files", execute=False)
+    planned = maintainer.run("remove-orphan-files", execute=False)
     assert planned.plan is not None
     scene.store.delete(delete_all([entry.key for entry in scene.store.list("")]))
     scene.table = TableBuilder(

@@ -188,7 +188,7 @@ def test_a_renamed_tag_keeps_its_new_name(anew: bool) -> None:
     world = ExpiredWorld()
     TableBuilder(world.store)
     world.store.put("tag/tag-old", world.store.read("snapshot/snapshot-3").data)
-    report = world.maintainer().run("rename_tag", tag="old", target_tag="new")
+    report = world.maintainer().run("rename-tag", tag="old", target_tag="new")
     assert report.status == "done"
     world.lied_about = str(report.run_id)
     forge(world, drop(of_kinds("tag")), anew=anew)
@@ -204,7 +204,7 @@ def test_orphans_of_which_no_row_tells(anew: bool) -> None:
     for name in names:
         world.store.put(name, b"orphan")
     world.now_ms += 20 * 86_400_000
-    report = world.maintainer().run("remove_orphan_files")
+    report = world.maintainer().run("remove-orphan-files")
     assert report.status == "done", report
     world.lied_about = str(report.run_id)
     forge(world, drop(lambda row: row["key"] == names[1]), anew=anew)

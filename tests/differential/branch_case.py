@@ -37,7 +37,7 @@ from tests.differential.tag_steps import Clock
 from tests.differential.truth import Root, read_roots
 
 STEPS = 22
-MOVES = ("rollback", "fast_forward")
+MOVES = ("rollback", "fast-forward")
 """After these, writers go on where they are told to."""
 
 RULES: Mapping[str, str] = {
@@ -148,7 +148,7 @@ def explained(evidence: Evidence) -> dict[str, str]:
     for rule, explains in _OF_STEPS.items():
         if explains(evidence):
             return {evidence.step.name: rule}
-    if evidence.step.name == "expire_snapshots" and (hint := _hides_snapshots(evidence)):
+    if evidence.step.name == "expire-snapshots" and (hint := _hides_snapshots(evidence)):
         found |= dict.fromkeys(evidence.engines.files.paths - evidence.ours.files.paths, "hidden-snapshots")
         if (evidence.ours.files.hints.get(hint) or "").strip() == _listed(hint, evidence.ours):
             found[hint] = "hidden-snapshots"
@@ -167,7 +167,7 @@ def _refused_as(code: str, evidence: Evidence) -> bool:
 def _is_of_expired_source(evidence: Evidence) -> bool:
     """Tell whether a branch was asked for of a tag whose snapshot is gone."""
     tag = evidence.before.documents.get(f"tag/tag-{evidence.step.arguments.get('tag')}")
-    if evidence.step.name != "create_branch" or tag is None or "create branch" not in (evidence.engines.refusal or ""):
+    if evidence.step.name != "create-branch" or tag is None or "create branch" not in (evidence.engines.refusal or ""):
         return False
     return f"snapshot/snapshot-{json.loads(tag)['id']}" not in evidence.before.documents
 
@@ -322,7 +322,7 @@ def _files(evidence: Evidence) -> Iterator[str]:
 def _said(evidence: Evidence) -> Iterator[str]:
     """What ours says that is lost, and left behind, is what is."""
     findings = evidence.answer.document.get("findings")
-    if evidence.step.name not in (*MOVES, "delete_branch") or not findings:
+    if evidence.step.name not in (*MOVES, "delete-branch") or not findings:
         return
     if evidence.step.name == "rollback":
         yield from _said_of_a_rollback(evidence, findings["lost"])

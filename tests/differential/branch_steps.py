@@ -187,7 +187,7 @@ def _delete_tag(random: Random, state: State, branch: str) -> Step | None:
         return None
     gone = [name for name, document in state.tags.items() if document["id"] not in state.snapshots]
     name = random.choice(gone if gone and random.random() < 0.6 else sorted(state.tags))
-    return _judged("delete_tag", branch, {"op": "delete", "name": [name]}, {"tag": [name]}, command="tag")
+    return _judged("delete-tag", branch, {"op": "delete", "name": [name]}, {"tag": [name]}, command="tag")
 
 
 def _expire(random: Random, state: State, branch: str) -> Step:
@@ -195,7 +195,7 @@ def _expire(random: Random, state: State, branch: str) -> Step:
     words = {"retain_max": keep, "retain_min": keep}
     now_ms = int(time.time() * 1000)
     theirs, ours = {**words, "older_than_ms": now_ms}, {**words, "older_than": now_ms}
-    return _judged("expire_snapshots", branch, theirs, ours, command="expire")
+    return _judged("expire-snapshots", branch, theirs, ours, command="expire")
 
 
 def _rollback(random: Random, kind: BranchKind, state: State, branch: str) -> Step:
@@ -234,13 +234,13 @@ def _create_branch(random: Random, clock: Clock, state: State, branches: list[st
     if random.random() < 0.04:
         source = {"tag": "nobody's"}
     return _judged(
-        "create_branch", "main", {"op": "create", "name": name, **source}, {"branch": name, **source}, command="branch"
+        "create-branch", "main", {"op": "create", "name": name, **source}, {"branch": name, **source}, command="branch"
     )
 
 
 def _delete_branch(random: Random, branches: list[str]) -> Step | None:
     name = random.choice([*branches, *branches, "nobodys"])
-    return _judged("delete_branch", "main", {"op": "delete", "name": name}, {"branch": name}, command="branch")
+    return _judged("delete-branch", "main", {"op": "delete", "name": name}, {"branch": name}, command="branch")
 
 
 def _fast_forward(random: Random, state: State, branches: list[str]) -> Step:
@@ -248,7 +248,7 @@ def _fast_forward(random: Random, state: State, branches: list[str]) -> Step:
     name = random.choice(branches) if branches and random.random() < 0.93 else random.choice(["main", "nobodys"])
     words = {"op": "fast_forward", "name": name}
     ours = {"branch": name, "lose_tag": sorted(state.tags)} if random.random() < 0.6 else {"branch": name}
-    return _judged("fast_forward", "main", words, ours, command="branch")
+    return _judged("fast-forward", "main", words, ours, command="branch")
 
 
 TWO_DAYS_MS = 2 * 86_400_000
@@ -263,5 +263,5 @@ def age_files(location: Path) -> None:
 
 
 _EMPTY_BRANCHES = {"no_history": "histories make branches without a snapshot"}
-ORPHANS = Step("remove_orphan_files", {}, _EMPTY_BRANCHES, "remove_orphan_files", "orphans")
+ORPHANS = Step("remove-orphan-files", {}, _EMPTY_BRANCHES, "remove-orphan-files", "orphans")
 """What ends a history: the files that rollbacks and branches left behind go."""

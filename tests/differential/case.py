@@ -109,7 +109,7 @@ def run_case(
         engines = listing(location)
         references = [engines]
         restore(saved, location)
-        if refusal is None and call.operation != "expire_changelogs":  # that one asks no snapshot for its age
+        if refusal is None and call.operation != "expire-changelogs":  # that one asks no snapshot for its age
             (location / "snapshot" / "EARLIEST").unlink(missing_ok=True)
             _expire(engine, table, call, successor=True)
             references = [listing(location)]
@@ -170,7 +170,7 @@ def _expire(engine: Engine, table: str, call: Call, *, successor: bool = False) 
     """
     try:
         match call.operation:
-            case "expire_changelogs":
+            case "expire-changelogs":
                 engine("expire_changelogs", table=table, all=call.delete_all, **call.arguments())
             case "maintain":
                 engine("expire", table=table, via="commit", successor=successor)

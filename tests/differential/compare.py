@@ -220,7 +220,7 @@ def _document(evidence: Evidence) -> Iterator[str]:
         yield f"the document says that {sorted(expired)} expired, and others are gone"
 
 
-_KINDS = {"expire_snapshots": "snapshot/snapshot", "expire_changelogs": "changelog/changelog"}
+_KINDS = {"expire-snapshots": "snapshot/snapshot", "expire-changelogs": "changelog/changelog"}
 
 
 def _steps(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

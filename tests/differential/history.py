@@ -88,8 +88,8 @@ class Step:
 class ExpireArguments:
     """The arguments of the expiry under test; `None` leaves the choice to the table's options."""
 
-    operation: str = "expire_snapshots"
-    """Or `expire_changelogs`; or `maintain`, which goes by the table's options and takes no arguments."""
+    operation: str = "expire-snapshots"
+    """Or `expire-changelogs`; or `maintain`, which goes by the table's options and takes no arguments."""
     retain_max: int | None = None
     retain_min: int | None = None
     older_than_ticks: int | None = None
@@ -379,10 +379,10 @@ def _changelog_arguments(random: Random, commits: int) -> ExpireArguments:
     if random.random() < 0.7:
         return ExpireArguments("maintain")
     if random.random() < 0.2:
-        return ExpireArguments("expire_changelogs", delete_all=True)
+        return ExpireArguments("expire-changelogs", delete_all=True)
     most = random.choice([None, random.randint(1, 5), random.randint(1, commits)])
     return ExpireArguments(
-        "expire_changelogs",
+        "expire-changelogs",
         retain_max=most,
         retain_min=random.choice([None, None, random.randint(1, most or 6)]),
         older_than_ticks=random.choice([None, 0, random.randint(0, 2 * commits)]),

@@ -33,7 +33,7 @@ class Call:
     retain_min: int | None = None
     older_than_ms: int | None = None
     max_deletes: int | None = None
-    operation: str = "expire_snapshots"
+    operation: str = "expire-snapshots"
     delete_all: bool = False
 
     def arguments(self) -> dict[str, int]:
@@ -49,7 +49,7 @@ class Call:
 
 def expire(table: Path, call: Call, *, control: Path) -> Answer:
     """Plan and execute an expiry of the main branch."""
-    argv = [call.operation.replace("_", "-"), str(table), "--json", "--execute", "--control", str(control)]
+    argv = [call.operation, str(table), "--json", "--execute", "--control", str(control)]
     if call.delete_all:
         argv.append("--delete-all")
     for name, value in call.arguments().items():

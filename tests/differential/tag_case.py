@@ -82,7 +82,7 @@ def run_tag_history(engine: Engine, work: Path, seed: int, maintainer: Maintaine
             verdict.facts[step.name] += 1
             engine(step.command, table=table, **step.arguments)
             continue
-        if step.operation == "expire_tags" or random.random() < 0.1:
+        if step.operation == "expire-tags" or random.random() < 0.1:
             age_tags(location, step.branch, random)
         if step.name == "process-time":
             date_commits(location, random)

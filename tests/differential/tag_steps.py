@@ -267,13 +267,13 @@ def _create(random: Random, clock: Clock, state: State, branch: str) -> Step:
     if state.tags and random.random() < 0.06:
         name = random.choice(sorted(state.tags))
     theirs, ours = _source(random, state)
-    return _tag("create", branch, {"name": name, **theirs}, "create_tag", {"tag": name, **ours})
+    return _tag("create", branch, {"name": name, **theirs}, "create-tag", {"tag": name, **ours})
 
 
 def _replace(random: Random, clock: Clock, state: State, branch: str) -> Step | None:
     name = random.choice([*sorted(state.tags), f"nobody's {clock.number()}"])
     theirs, ours = _source(random, state, procedures=False)
-    return _tag("replace", branch, {"name": name, **theirs}, "replace_tag", {"tag": name, **ours})
+    return _tag("replace", branch, {"name": name, **theirs}, "replace-tag", {"tag": name, **ours})
 
 
 def _source(random: Random, state: State, *, procedures: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -307,7 +307,7 @@ def _rename(random: Random, clock: Clock, state: State, branch: str) -> Step:
     if state.tags and random.random() < 0.15:
         target = random.choice(sorted(state.tags))
     theirs = {"name": name, "to": target}
-    return _tag("rename", branch, theirs, "rename_tag", {"tag": name, "target_tag": target})
+    return _tag("rename", branch, theirs, "rename-tag", {"tag": name, "target_tag": target})
 
 
 def _delete(random: Random, state: State, branch: str) -> Step | None:
@@ -318,14 +318,14 @@ def _delete(random: Random, state: State, branch: str) -> Step | None:
     names = random.sample(pool, min(len(pool), random.choice([1, 1, 2, 4])))
     if random.random() < 0.05:
         names.append("nobody's")
-    return _tag("delete", branch, {"name": names}, "delete_tag", {"tag": names})
+    return _tag("delete", branch, {"name": names}, "delete-tag", {"tag": names})
 
 
 def _expire_tags(random: Random, branch: str) -> Step:
     older = random.choice([-1, 0, 5]) * TICK_MS if random.random() < 0.35 else None
     theirs: dict[str, Any] = {} if older is None else {"older_than_ms": int(time.time() * 1000) - older}
     ours = {} if older is None else {"older_than": theirs["older_than_ms"]}
-    return _tag("expire_tags", branch, theirs, "expire_tags", {**ours, "time_zone": "UTC"}, command="expire_tags")
+    return _tag("expire_tags", branch, theirs, "expire-tags", {**ours, "time_zone": "UTC"}, command="expire_tags")
 
 
 def _auto(random: Random, kind: Kind, state: State, branch: str) -> Step | None:
@@ -336,7 +336,7 @@ def _auto(random: Random, kind: Kind, state: State, branch: str) -> Step | None:
     options = {} if kind.stated else {"options": dict(kind.auto)}
     theirs = {"op": "batch" if kind.mode == "batch" else "auto", **options}
     ours = {**options, "time_zone": "UTC"}
-    return Step(kind.mode, theirs, ours, "trigger_tag_automatic_creation")
+    return Step(kind.mode, theirs, ours, "tag-schedule")
 
 
 def _expire_snapshots(random: Random, state: State, branch: str) -> Step:
@@ -345,7 +345,7 @@ def _expire_snapshots(random: Random, state: State, branch: str) -> Step:
     now_ms = int(time.time() * 1000)
     theirs = {**words, "older_than_ms": now_ms}
     return _tag(
-        "expire", branch, theirs, "expire_snapshots", {**words, "older_than": now_ms}, command="expire", zoned=False
+        "expire", branch, theirs, "expire-snapshots", {**words, "older_than": now_ms}, command="expire", zoned=False
     )
 
 
@@ -371,7 +371,7 @@ def _tag(
         theirs = {"op": name, **theirs}
     if branch != "main":
         theirs = {**theirs, "branch": branch}
-    if zoned and operation in ("create_tag", "replace_tag"):
+    if zoned and operation in ("create-tag", "replace-tag"):
         ours = {**ours, "time_zone": "UTC"}
     return Step(name, theirs, ours, operation, command)
 

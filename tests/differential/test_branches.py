@@ -23,7 +23,7 @@ pytestmark = pytest.mark.differential
 
 COUNT = int(os.environ.get("LAKESWEEP_BRANCH_HISTORIES") or 6)
 FIRST_SEED = first_seed("LAKESWEEP_DIFFERENTIAL_SEED")
-UNDONE = ("rollback", "fast_forward", "create_branch", "delete_branch")
+UNDONE = ("rollback", "fast-forward", "create-branch", "delete-branch")
 HARMLESS = 4
 """A seed of whose table the engine breaks nothing, so it agrees with itself."""
 

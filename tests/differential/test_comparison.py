@@ -136,7 +136,7 @@ def test_a_refusal_of_one_is_noticed(engine: Engine, tmp_path: Path) -> None:
 def test_a_document_must_say_what_happened(engine: Engine, tmp_path: Path) -> None:
     expire = engine_as_maintainer(engine)
     document: dict[str, Any] = {
-        "operation": "expire_snapshots",
+        "operation": "expire-snapshots",
         "steps": None,
         "status": "done",
         "outcome": {"deleted": 1},
@@ -185,7 +185,7 @@ def test_what_another_branch_needs_may_stay_if_that_is_reported(
             shutil.copy2(control / path, location / path)
         gone = before - listing(location).paths
         document: dict[str, Any] = {
-            "operation": "expire_snapshots",
+            "operation": "expire-snapshots",
             "steps": None,
             "status": "done",
             "outcome": {"deleted": len(gone)},

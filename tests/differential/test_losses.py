@@ -119,7 +119,7 @@ class Stage:
     def delete_tag_ours(self, name: str) -> None:
         """Let Lakesweep delete a tag."""
         answer = operate(
-            self.location, "delete_tag", {"tag": [name]}, branch="main", control=self.work / "control" / self.name
+            self.location, "delete-tag", {"tag": [name]}, branch="main", control=self.work / "control" / self.name
         )
         assert answer.exit_code == 0 and answer.document["executed"], f"{answer.messages} {answer.document}"
 
@@ -347,7 +347,7 @@ def test_manual_expiry_of_a_decoupled_table(stage: Stage) -> None:
     ]
 
     losses = stage.lose(retain_max=3, retain_min=3, read=lambda copy: copy.read_changes(8))
-    check(losses, "Changelogs outlive snapshots by the table's options; `expire_snapshots` is called by hand", 3)
+    check(losses, "Changelogs outlive snapshots by the table's options; `expire-snapshots` is called by hand", 3)
 
 
 def test_tag_deleted_while_its_changes_are_kept(stage: Stage) -> None:

@@ -149,7 +149,7 @@ def test_tags_read_both_ways(written: Written, ttl: str | None, retained: str | 
     """The same tag by both; each reads the other's, replaces it and deletes it. A commit deletes tags that are over."""
     expected = written("scan")
     written("tag", name="theirs", ttl=ttl)
-    written.ours("create_tag", tag="ours", time_retained=retained, time_zone="UTC")
+    written.ours("create-tag", tag="ours", time_retained=retained, time_zone="UTC")
     assert without_time(written.document("ours")) == without_time(written.document("theirs"))
     assert ("tagCreateTime" in written.document("ours")) == (ttl is not None)
 
@@ -165,14 +165,14 @@ def test_tags_read_both_ways(written: Written, ttl: str | None, retained: str | 
 
     written("write", n=2, seed=9, keys=[0, 20])
     written("tag", op="replace", name="ours", ttl=ttl)
-    written.ours("replace_tag", tag="theirs", time_retained=retained, time_zone="UTC")
+    written.ours("replace-tag", tag="theirs", time_retained=retained, time_zone="UTC")
     assert without_time(written.document("ours")) == without_time(written.document("theirs"))
     assert written("scan", tag="theirs") == written("scan")
 
-    written.ours("rename_tag", tag="theirs", target_tag="renamed")
+    written.ours("rename-tag", tag="theirs", target_tag="renamed")
     assert sorted(written("tag", op="rename", name="ours", to="ours 2")) == ["ours 2", "renamed"]
     assert list(written("tag", op="delete", name="renamed")) == ["ours 2"]
-    written.ours("delete_tag", tag=["ours 2"])
+    written.ours("delete-tag", tag=["ours 2"])
     assert written("snapshots")["tags"] == {}
 
 
@@ -181,7 +181,7 @@ def test_the_listing_of_tags(engine: Engine, tmp_path: Path) -> None:
     table = plain(engine, "listing", tmp_path)
     table("tag", name="a")
     table("tag", name="c 3", ttl="PT0.5S")
-    table.ours("create_tag", tag="d", time_retained="90 min", time_zone="UTC")
+    table.ours("create-tag", tag="d", time_retained="90 min", time_zone="UTC")
     for number, text in enumerate((*LIVES, "PT0S", "PT-1S", "PT-0.5S", "PT1H1S", "PT59M59.9S")):
         created = MOMENTS[number % len(MOMENTS)].isoformat()
         document = table("tag_json", snapshot=1, created=created, ttl=text)
@@ -222,24 +222,24 @@ def test_clocks_of_makers(engine: Engine, tmp_path: Path, zone: str) -> None:
     engine("clock", name=zone)
     try:
         table("tag", name="theirs", ttl="PT1H")
-        table.ours("create_tag", tag="ours", time_retained="1 h", time_zone=zone)
+        table.ours("create-tag", tag="ours", time_retained="1 h", time_zone=zone)
         made = [created_of(table.document(name)) for name in ("theirs", "ours")]
         assert abs(made[1] - made[0]) < timedelta(minutes=1)
         for name, age in (("theirs", timedelta(minutes=59)), ("ours", timedelta(minutes=61))):
             age_tag(table, name, age)
-        table.ours("expire_tags")  # nobody says in which zone
+        table.ours("expire-tags")  # nobody says in which zone
         assert sorted(table("snapshots")["tags"]) == ["ours", "theirs"]
 
         theirs = (table.location / "tag" / "tag-theirs").read_bytes()
         ours = (table.location / "tag" / "tag-ours").read_bytes()
-        assert table("expire_tags") == ["ours"]
+        assert table("expire-tags") == ["ours"]
         (table.location / "tag" / "tag-ours").write_bytes(ours)
-        table.ours("expire_tags", time_zone=zone)
+        table.ours("expire-tags", time_zone=zone)
         assert list(table("snapshots")["tags"]) == ["theirs"]
         assert (table.location / "tag" / "tag-theirs").read_bytes() == theirs
 
         age_tag(table, "theirs", timedelta(hours=1 + 26 + 14))  # by any clock on earth
-        table.ours("expire_tags")
+        table.ours("expire-tags")
         assert table("snapshots")["tags"] == {}
     finally:
         engine("clock", name="UTC")
@@ -266,13 +266,13 @@ def test_success_files(engine: Engine, tmp_path: Path) -> None:
     table("create", columns=COLUMNS, primary_keys=[], partition_keys=[], options=options)
     table("write", n=6, seed=1, keys=[0, 20])
     table("tag", name="theirs")
-    table.ours("create_tag", tag="ours")
+    table.ours("create-tag", tag="ours")
     folder = table.location / "tag" / "tag-success-file"
     texts = [(folder / f"{name}_SUCCESS").read_text() for name in ("theirs", "ours")]
     assert re.sub(r"\d+", "0", texts[0]) == re.sub(r"\d+", "0", texts[1])
     assert 0 <= json.loads(texts[1])["creationTime"] - json.loads(texts[0])["creationTime"] < 60_000
     table("tag", op="delete", name="ours")
-    table.ours("delete_tag", tag=["theirs"])
+    table.ours("delete-tag", tag=["theirs"])
     assert list(folder.iterdir()) == []
     table("drop")
 
@@ -297,8 +297,8 @@ def test_pypaimon_reads_tags(engine: Engine, tmp_path: Path) -> None:
     from pypaimon import CatalogFactory
 
     table = plain(engine, "third", tmp_path)
-    table.ours("create_tag", tag="first", time_retained="1 d", time_zone="UTC")
-    table.ours("create_tag", tag="bare")
+    table.ours("create-tag", tag="first", time_retained="1 d", time_zone="UTC")
+    table.ours("create-tag", tag="bare")
     table("write", n=3, seed=2, keys=[0, 20])
 
     catalog = CatalogFactory.create({"warehouse": str(engine.warehouse)})

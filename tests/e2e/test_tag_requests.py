@@ -46,7 +46,7 @@ def table_on_s3(**options: str) -> Table:
 
 
 def create(table: Table, **arguments: object) -> RunReport:
-    return run_operation(table, "create_tag", {"tag": "now", **arguments}, execute=True)
+    return run_operation(table, "create-tag", {"tag": "now", **arguments}, execute=True)
 
 
 @pytest.mark.parametrize(
@@ -114,18 +114,18 @@ class _Expiring(WrappingStore):
 @pytest.mark.parametrize(
     ("arguments", "going"), [({}, "snapshot/snapshot-6"), ({"snapshot": 3}, "snapshot/snapshot-3")]
 )
-@pytest.mark.parametrize("operation", ["create_tag", "replace_tag"])
+@pytest.mark.parametrize("operation", ["create-tag", "replace-tag"])
 def test_a_tag_that_is_withdrawn(arguments: dict[str, object], going: str, operation: str) -> None:
     """By its ETag; a tag that was replaced is what it was before."""
     table = table_on_s3()
-    if operation == "replace_tag":
+    if operation == "replace-tag":
         assert create(table, snapshot=2).status == "done"
     before = {entry.key: entry.etag for entry in table.store.list("tag/")}
     losing = replace(table, store=_Expiring(table.store, going))
     report = run_operation(losing, operation, {"tag": "now", **arguments}, execute=True)
     assert report.refusal is not None
     assert report.refusal.code == "snapshot_vanished"
-    is_back = operation == "replace_tag"
+    is_back = operation == "replace-tag"
     said = "tag 'now' is what it was before; check that it is readable" if is_back else "the tag is withdrawn"
     assert f"; {said}" in report.refusal.message
     assert {entry.key: entry.etag for entry in table.store.list("tag/")} == before

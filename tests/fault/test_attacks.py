@@ -309,7 +309,7 @@ def test_documents_do_not_return_after_a_long_wait_for_readers() -> None:
 
     maintainer = replace(stage.maintainer(), sleep=meanwhile)
     try:
-        plan_and_execute(maintainer.table, "expire_snapshots", maintainer.planner(3, 3), grace_ms=7_200_000)
+        plan_and_execute(maintainer.table, "expire-snapshots", maintainer.planner(3, 3), grace_ms=7_200_000)
     except MaintenanceError:
         pass
     assert stage.ids() == [11, 12]
@@ -339,7 +339,7 @@ def test_documents_that_somebody_puts_back_while_a_run_waits_keep_their_files() 
             stage.store.put(key, body)
 
     maintainer = replace(stage.maintainer(), sleep=put_back)
-    plan_and_execute(maintainer.table, "expire_snapshots", maintainer.planner(3, 3), grace_ms=60_000)
+    plan_and_execute(maintainer.table, "expire-snapshots", maintainer.planner(3, 3), grace_ms=60_000)
     assert_all_readable(stage.table)
 
 
@@ -525,7 +525,7 @@ def test_a_forgotten_consumer_of_an_empty_branch_goes() -> None:
     def planner(target: Any) -> Any:
         return plan_expire_consumers(target, ConsumerArguments(), _limits())
 
-    report = plan_and_execute(table, "expire_consumers", planner)
+    report = plan_and_execute(table, "expire-consumers", planner)
     assert report.status == "done", report.refusal
     assert not stage.table.exists("consumer/consumer-c")
 
@@ -566,7 +566,7 @@ def test_changelogs_do_not_return_above_a_rollback() -> None:
     stage.switch = _ActingSwitch((when, rollback))
     arguments = ExpireChangelogsArguments(limits=_limits(retain_max=6))
     report = plan_and_execute(
-        stage.maintainer().table, "expire_changelogs", lambda target: plan_expire_changelogs(target, arguments)
+        stage.maintainer().table, "expire-changelogs", lambda target: plan_expire_changelogs(target, arguments)
     )
     assert report.status == "stale"
     left = sorted(key for key in all_roots(stage.store) if key.startswith("changelog/"))
@@ -752,5 +752,5 @@ def test_a_document_that_is_linked_back_keeps_its_files(tmp_path: Path) -> None:
                 os.link(path, tmp_path / "t" / "snapshot" / path.name)
 
     maintainer = Maintainer(store, control=control, sleep=put_back)
-    plan_and_execute(maintainer.table, "expire_snapshots", maintainer.planner(3, 3), grace_ms=60_000)
+    plan_and_execute(maintainer.table, "expire-snapshots", maintainer.planner(3, 3), grace_ms=60_000)
     assert_all_readable(table)

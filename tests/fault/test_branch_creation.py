@@ -32,7 +32,7 @@ TAKE_BACK_CODES = ("stale", "target_lost_files", "no_such_snapshot", "no_such_ta
 
 
 def create(**arguments: Any) -> Call:
-    return lambda maintainer: maintainer.run("create_branch", branch="b", **arguments)
+    return lambda maintainer: maintainer.run("create-branch", branch="b", **arguments)
 
 
 def expire(maintainer: Maintainer) -> RunReport:
@@ -148,9 +148,9 @@ def test_an_expiry_of_ours(source: str) -> None:
 @pytest.mark.parametrize(
     ("operation", "arguments"),
     [
-        ("delete_tag", {"tag": "t"}),
-        ("rename_tag", {"tag": "t", "target_tag": "u"}),
-        ("replace_tag", {"tag": "t", "snapshot": 5}),
+        ("delete-tag", {"tag": "t"}),
+        ("rename-tag", {"tag": "t", "target_tag": "u"}),
+        ("replace-tag", {"tag": "t", "snapshot": 5}),
     ],
 )
 def test_the_tag_that_it_is_made_of_goes(operation: str, arguments: dict[str, Any]) -> None:
@@ -159,7 +159,7 @@ def test_the_tag_that_it_is_made_of_goes(operation: str, arguments: dict[str, An
     for stage, creation, leaving in interleavings(
         staged_without_snapshot, create(**SOURCES["tag"]), run(operation, **arguments), 12
     ):
-        if operation != "replace_tag":  # that one writes over the tag without the lease, and takes no file
+        if operation != "replace-tag":  # that one writes over the tag without the lease, and takes no file
             assert leaving.report is not None or isinstance(leaving.error, LeaseHeldError), leaving.error
         seen[became_of(stage, creation)] += 1
         assert_all_read(stage)
@@ -171,7 +171,7 @@ def test_the_tag_that_it_is_made_of_goes(operation: str, arguments: dict[str, An
 @pytest.mark.parametrize(
     ("operation", "arguments", "source"),
     [
-        ("remove_orphan_files", {}, "tag"),
+        ("remove-orphan-files", {}, "tag"),
         ("rollback", {"snapshot": 3}, "newest"),
         ("rollback", {"snapshot": 1}, "tag"),
     ],
@@ -244,8 +244,8 @@ def test_a_maker_that_dies(source: str, mode: str) -> None:
     arguments = SOURCES.get(source, {})
     nexts: list[Call] = [
         expire,
-        run("remove_orphan_files", no_history="empty"),
-        run("delete_tag", tag="t"),
+        run("remove-orphan-files", no_history="empty"),
+        run("delete-tag", tag="t"),
         run("maintain"),
     ]
     for at in range(1, 200, EVERY):
@@ -253,12 +253,12 @@ def test_a_maker_that_dies(source: str, mode: str) -> None:
         stage.switch = Switch(at, mode)
         calls = stage.switch.calls
         with suppress(ProcessDeathError):
-            stage.maintainer().run("create_branch", branch="b", **arguments)
+            stage.maintainer().run("create-branch", branch="b", **arguments)
         if len(calls) < at:
             return
         stage.switch = Switch()
         stage.maintainer().run(
-            "expire_snapshots", retain_max=1, retain_min=1, execute=False
+            "expire-snapshots", retain_max=1, retain_min=1, execute=False
         )  # half a branch is no harm
         stage.wait()
         report = nexts[at // EVERY % len(nexts)](stage.maintainer())
@@ -280,7 +280,7 @@ def test_a_fault_at_every_request(mode: str) -> None:
         stage.switch = Switch(at, mode)
         calls = stage.switch.calls
         try:
-            report = stage.maintainer().run("create_branch", branch="b", tag="t")
+            report = stage.maintainer().run("create-branch", branch="b", tag="t")
         except StorageError:
             report = None
         if len(calls) < at:
@@ -290,7 +290,7 @@ def test_a_fault_at_every_request(mode: str) -> None:
         assert_all_read(stage)
         stage.switch = Switch()
         stage.wait()
-        again = stage.maintainer().run("create_branch", branch="b", tag="t")
+        again = stage.maintainer().run("create-branch", branch="b", tag="t")
         assert again.status == "done" or (again.refusal is not None and again.refusal.code == "branch_exists")
         assert in_folder(stage) == ["schema/schema-0", "snapshot/snapshot-2", "tag/tag-t"]
         assert_all_read(stage)

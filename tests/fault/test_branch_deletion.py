@@ -24,7 +24,7 @@ FOLDER = "branch/branch-b/"
 
 
 def delete(maintainer: Maintainer) -> RunReport:
-    return maintainer.run("delete_branch", branch="b")
+    return maintainer.run("delete-branch", branch="b")
 
 
 def run(operation: str, **arguments: Any) -> Call:
@@ -159,13 +159,13 @@ def test_a_writer_that_lists_at_every_request() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        on_branch("create_tag", tag="mine"),
-        on_branch("create_tag", tag="mine", snapshot=3),
-        on_branch("delete_tag", tag="t"),
-        on_branch("expire_snapshots", retain_max=1, retain_min=1),
+        on_branch("create-tag", tag="mine"),
+        on_branch("create-tag", tag="mine", snapshot=3),
+        on_branch("delete-tag", tag="t"),
+        on_branch("expire-snapshots", retain_max=1, retain_min=1),
         on_branch("rollback", snapshot=3),
-        run("fast_forward", branch="b"),
-        run("create_branch", branch="b", tag="t"),
+        run("fast-forward", branch="b"),
+        run("create-branch", branch="b", tag="t"),
     ],
     ids=["tag", "old tag", "delete tag", "expiry", "rollback", "fast-forward", "create"],
 )
@@ -186,7 +186,7 @@ def test_others_use_the_branch(call: Call) -> None:
         if word == "done" and not changed:
             assert documents(stage) == {}
         assert_all_read(stage)
-        later(stage, run("expire_snapshots", retain_max=1, retain_min=1))
+        later(stage, run("expire-snapshots", retain_max=1, retain_min=1))
         assert_all_read(stage)
     assert seen["done"], seen
 
@@ -194,10 +194,10 @@ def test_others_use_the_branch(call: Call) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        run("expire_snapshots", retain_max=1, retain_min=1),
-        run("remove_orphan_files"),
-        run("create_tag", tag="mine"),
-        run("delete_tag", tag="t"),
+        run("expire-snapshots", retain_max=1, retain_min=1),
+        run("remove-orphan-files"),
+        run("create-tag", tag="mine"),
+        run("delete-tag", tag="t"),
     ],
     ids=["expiry", "orphans", "tag", "delete tag"],
 )
@@ -221,9 +221,9 @@ def test_others_use_main(call: Call) -> None:
 def test_a_run_that_dies(mode: str) -> None:
     """The next run, whichever it is, ends what was begun; until then each root that is left reads."""
     nexts: list[Call] = [
-        run("expire_snapshots", retain_max=1, retain_min=1),
-        run("remove_orphan_files"),
-        run("delete_tag", tag="t"),
+        run("expire-snapshots", retain_max=1, retain_min=1),
+        run("remove-orphan-files"),
+        run("delete-tag", tag="t"),
         run("maintain"),
         delete,
     ]
@@ -237,7 +237,7 @@ def test_a_run_that_dies(mode: str) -> None:
         assert_all_read(stage)
         stage.switch = Switch()
         # A branch that is half deleted has a schema and no snapshot.
-        scanned = run("remove_orphan_files", execute=False, no_history="it is being deleted")(stage.maintainer())
+        scanned = run("remove-orphan-files", execute=False, no_history="it is being deleted")(stage.maintainer())
         assert scanned.status in ("planned", "nothing_to_do"), scanned.refusal
         if len(calls) < at:
             return
@@ -296,12 +296,12 @@ def test_an_undo_and_a_scan_at_once() -> None:
 
     stage, undo = gone()
     requests = Process(stage, undo).go()
-    scans = Process(gone()[0], run("remove_orphan_files")).go()
+    scans = Process(gone()[0], run("remove-orphan-files")).go()
     for at, other in [(at, scans) for at in range(0, requests + 1, 2 * EVERY)] + [
         (requests, at) for at in range(0, scans + 1, 2 * EVERY)
     ]:
         stage, undo = gone()
-        one, two = Process(stage, undo), Process(stage, run("remove_orphan_files"))
+        one, two = Process(stage, undo), Process(stage, run("remove-orphan-files"))
         if other < scans:
             two.go(other)
             one.go()
@@ -321,6 +321,6 @@ def test_an_undo_and_a_scan_at_once() -> None:
             else:
                 assert documents(stage) == {}
         assert_all_read(stage)
-        later(stage, run("remove_orphan_files"))
+        later(stage, run("remove-orphan-files"))
         assert_all_read(stage)
     assert seen["done"] and seen["refused"] + seen["stale"], seen

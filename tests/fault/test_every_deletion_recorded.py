@@ -100,10 +100,10 @@ def _live_tag(stage: World) -> None:
 
 
 CASES = {
-    "expiry with grace": Case("expire_snapshots", _four, {}, {"retain_max": 1, "retain_min": 1, "grace": "30 s"}),
-    "decoupled": Case("expire_snapshots", _four, DECOUPLED, {"retain_max": 1, "retain_min": 1, "grace": "10 s"}),
-    "tag": Case("delete_tag", _tagged, {}, {"tag": "old"}),
-    "tag alone": Case("delete_tag", _live_tag, {}, {"tag": "old"}),
+    "expiry with grace": Case("expire-snapshots", _four, {}, {"retain_max": 1, "retain_min": 1, "grace": "30 s"}),
+    "decoupled": Case("expire-snapshots", _four, DECOUPLED, {"retain_max": 1, "retain_min": 1, "grace": "10 s"}),
+    "tag": Case("delete-tag", _tagged, {}, {"tag": "old"}),
+    "tag alone": Case("delete-tag", _live_tag, {}, {"tag": "old"}),
     "rollback": Case("rollback", _four, {}, {"snapshot": 2}),
 }
 
@@ -178,7 +178,7 @@ def test_a_run_is_listed_while_it_waits() -> None:
         World.sleep(stage, seconds)
 
     case.run(Maintainer(stage.store, control=stage.control, sleep=look))
-    assert {(run["status"], run["operation"], run["deleted"]) for run in seen} == {("running", "expire_snapshots", 3)}
+    assert {(run["status"], run["operation"], run["deleted"]) for run in seen} == {("running", "expire-snapshots", 3)}
 
 
 class _Silent(MemoryStore):

@@ -158,7 +158,7 @@ def test_expiry_of_either_side_keeps_what_the_other_has(scene: str, first: str) 
         folder = "" if branch == "main" else "branch/branch-b/"
         tags = [entry.key.removeprefix(f"{folder}tag/tag-") for entry in world.store.list(f"{folder}tag/")]
         if tags:
-            report = maintainer.run("delete_tag", tag=tags)
+            report = maintainer.run("delete-tag", tag=tags)
             assert report.status == "done", report
         read_all(world.store)
 

@@ -27,7 +27,7 @@ def test_an_overtaken_plan_does_not_write_changelogs_that_are_gone() -> None:
         table.commit(f"+D{number}", changelog=[f"+L{number}"])
     slow = Maintainer(store)
     plan = slow.run("maintain", execute=False)
-    (step,) = [step for step in plan.steps or () if step.operation == "expire_snapshots"]
+    (step,) = [step for step in plan.steps or () if step.operation == "expire-snapshots"]
     assert step.plan is not None
 
     table.commit("+D6", changelog=["+L6"])

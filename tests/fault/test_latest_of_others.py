@@ -60,7 +60,7 @@ def test_who_finishes_a_move_takes_what_would_hide_commits_since(scene: str, cou
         for _ in range(count):
             commit(world.store, made)
         world.now_ms += HOUR_MS
-        Maintainer(world.store, control=world.control).run("delete_tag", tag="nothing")
+        Maintainer(world.store, control=world.control).run("delete-tag", tag="nothing")
         commit(world.store, made)
         theirs = {path for path in world.expected() if path.startswith("snapshot/snapshot-")}
         assert {path for path in documents(world.store) if path.startswith("snapshot/snapshot-")} == theirs | {*made}, (

@@ -48,7 +48,7 @@ class Undoing:
         return self._world.undo(self._run_id, switch=switch)
 
     def finish(self, switch: Switch) -> RunReport:
-        return self._world.maintainer(switch).run("clear_consumers", including_consumers="nobody")
+        return self._world.maintainer(switch).run("clear-consumers", including_consumers="nobody")
 
     def store_plan(self) -> Callable[[], RunReport]:
         plan = self._world.undo(self._run_id, execute=False).plan
@@ -170,7 +170,7 @@ def test_an_orphan_scan_of_others_comes_between_two_runs(name: str) -> None:
         with suppress(ProcessDeathError):
             scene.begin(Switch(number, "death_after"))
         scene.wait(2 * DAY_MS)
-        scan = Maintainer(scene.store).run("remove_orphan_files", execute=False, no_history="half deleted").plan
+        scan = Maintainer(scene.store).run("remove-orphan-files", execute=False, no_history="half deleted").plan
         assert scan is not None
         for delete in scan.deletes:
             scene.lose(delete.path)
@@ -219,11 +219,11 @@ def test_what_an_orphan_scan_took_does_not_return_as_the_newest() -> None:
         world.table.remove(f"tag/tag-{tag}")
     others = Maintainer(world.store)
     assert others.expire(retain_max=1, retain_min=1).status == "done"
-    scan = others.run("remove_orphan_files", execute=False).plan
+    scan = others.run("remove-orphan-files", execute=False).plan
     assert scan is not None and scan.deletes
     for delete in scan.deletes:
         world.store.delete([DeleteRequest(delete.path)])
-    report = world.maintainer().run("clear_consumers", including_consumers="nobody")
+    report = world.maintainer().run("clear-consumers", including_consumers="nobody")
     assert "stale" in f"{report.status} {report.warnings}"
     read_all(world.store)
     assert [path for path in documents(world.store) if "snapshot/snapshot-" in path] == ["snapshot/snapshot-6"]

@@ -33,7 +33,7 @@ def test_a_changelog_whose_lists_another_command_removed_keeps_no_file() -> None
     table.commit("+B", kind="APPEND")
     table.commit("+C", kind="APPEND")
     warm = Maintainer(store)
-    step = next(step for step in warm.maintain(execute=False).steps or () if step.operation == "expire_snapshots")
+    step = next(step for step in warm.maintain(execute=False).steps or () if step.operation == "expire-snapshots")
     assert step.plan is not None
     assert warm.execute(step.plan.header.plan_id).status == "done"
 

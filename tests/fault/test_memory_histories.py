@@ -130,7 +130,7 @@ class History:
 
     def stored(self) -> None:
         report = self.main.run("maintain", execute=False)
-        step = next(step for step in report.steps or () if step.operation == "expire_snapshots")
+        step = next(step for step in report.steps or () if step.operation == "expire-snapshots")
         if step.status == "planned" and step.plan is not None:
             self.checked(self.main.execute(step.plan.header.plan_id))
 

@@ -35,14 +35,14 @@ class Branched(World):
 def test_main_that_only_goes_on_gets_there_wherever_the_run_dies(mode: str) -> None:
     """Nothing has to go before, so a plan of which nothing is done looks like one whose end was taken away."""
     probe = Switch()
-    assert Branched().maintainer(probe).run("fast_forward", branch="b").status == "done"
+    assert Branched().maintainer(probe).run("fast-forward", branch="b").status == "done"
     begun = next(n for n, call in enumerate(probe.calls, 1) if call.startswith("control put") and "lease" in call)
     for number in range(begun + (mode == "death"), len(probe.calls) + 1, EVERY):
         lake = Branched()
         with suppress(ProcessDeathError):
-            lake.maintainer(Switch(number, mode)).run("fast_forward", branch="b")
+            lake.maintainer(Switch(number, mode)).run("fast-forward", branch="b")
         lake.now_ms += LEASE_MS + DELETE_MARGIN_MS
-        report = lake.maintainer().run("clear_consumers", including_consumers="nobody")
+        report = lake.maintainer().run("clear-consumers", including_consumers="nobody")
         assert report.status in ("done", "nothing_to_do"), (number, probe.calls[number - 1], report.refusal)
         assert documents(lake.store) == lake.end, (number, probe.calls[number - 1])
 
@@ -53,11 +53,11 @@ def test_who_commits_up_to_the_last_id_has_not_made_main_what_the_branch_is() ->
     before = documents(lake.store)
     probe = Switch()
     planner = Branched(tagged)
-    assert planner.maintainer(probe).run("fast_forward", branch="b").status == "done"
+    assert planner.maintainer(probe).run("fast-forward", branch="b").status == "done"
     deletes = [number for number, call in enumerate(probe.calls, 1) if call == "table delete 1"]
     gone = [path for path in before if path.startswith("tag/tag-") and not planner.table.exists(path)]
     with suppress(ProcessDeathError):
-        lake.maintainer(Switch(deletes[-1], "death_after")).run("fast_forward", branch="b")
+        lake.maintainer(Switch(deletes[-1], "death_after")).run("fast-forward", branch="b")
     assert not any(lake.table.exists(path) for path in gone)
     for number in range(6, 11):
         del lake.table._branch.roots["snapshot"][number]
@@ -65,7 +65,7 @@ def test_who_commits_up_to_the_last_id_has_not_made_main_what_the_branch_is() ->
         lake.table.commit(f"+C{number}")
     committed = documents(lake.store)
     lake.now_ms += LEASE_MS + DELETE_MARGIN_MS
-    report = lake.maintainer().run("clear_consumers", including_consumers="nobody")
+    report = lake.maintainer().run("clear-consumers", including_consumers="nobody")
     assert "stale" in (report.status, *" ".join(report.warnings).split()), report
     after = documents(lake.store)
     assert {path: after[path] for path in gone} == {path: before[path] for path in gone}
@@ -77,8 +77,8 @@ def test_a_branch_that_was_made_meanwhile_is_named() -> None:
     lake = Branched(tagged)
     planned = lake.maintainer().run("rollback", execute=False, snapshot=8).plan
     assert planned is not None
-    assert lake.maintainer().run("create_branch", branch="late", snapshot=10).status == "done"
-    assert lake.maintainer().run("create_branch", branch="early", snapshot=8).status == "done"
+    assert lake.maintainer().run("create-branch", branch="late", snapshot=10).status == "done"
+    assert lake.maintainer().run("create-branch", branch="early", snapshot=8).status == "done"
     report = lake.maintainer().execute(planned.header.plan_id)
     assert report.status == "done"
     named = [warning for warning in report.warnings if "made meanwhile" in warning]
@@ -104,7 +104,7 @@ def test_what_others_have_expired_does_not_return_around_a_tag() -> None:
         lake.maintainer(Switch(begun, "death_after")).run("rollback", snapshot=1, lose_tag=["third"])
     assert Maintainer(lake.store).expire().status == "done"
     lake.now_ms += LEASE_MS + DELETE_MARGIN_MS
-    lake.maintainer().run("clear_consumers", including_consumers="nobody")
+    lake.maintainer().run("clear-consumers", including_consumers="nobody")
     read_all(lake.store)
     assert [path for path in documents(lake.store) if path.startswith("snapshot/snapshot-")] == ["snapshot/snapshot-6"]
 
@@ -118,15 +118,15 @@ def with_earliest(table: TableBuilder) -> None:
 def test_a_hint_of_others_does_not_tell_that_all_is_done() -> None:
     """An expiry writes the EARLIEST that the plan was to write at its very end."""
     probe = Switch()
-    assert Branched(with_earliest).maintainer(probe).run("fast_forward", branch="b").status == "done"
+    assert Branched(with_earliest).maintainer(probe).run("fast-forward", branch="b").status == "done"
     begun = next(n for n, call in enumerate(probe.calls, 1) if call.startswith("control put") and "lease" in call)
     lake = Branched(with_earliest)
     with suppress(ProcessDeathError):
-        lake.maintainer(Switch(begun, "death_after")).run("fast_forward", branch="b")
+        lake.maintainer(Switch(begun, "death_after")).run("fast-forward", branch="b")
     assert Maintainer(lake.store).expire().status == "done"
     assert documents(lake.store)["snapshot/EARLIEST"] == b"5"
     lake.now_ms += LEASE_MS + DELETE_MARGIN_MS
-    assert lake.maintainer().run("clear_consumers", including_consumers="nobody").status == "done"
+    assert lake.maintainer().run("clear-consumers", including_consumers="nobody").status == "done"
     after = documents(lake.store)
     assert [path for path in lake.end if path.startswith("snapshot/") and path not in after] == [
         f"snapshot/snapshot-{number}" for number in (1, 2, 3, 4)
@@ -149,15 +149,15 @@ def parted(table: TableBuilder) -> None:
 def test_what_the_branch_has_lost_meanwhile_does_not_stay_in_main() -> None:
     """Someone without our lease expires main and the branch: of what comes only the newest is whole."""
     probe = Switch()
-    assert Branched(parted).maintainer(probe).run("fast_forward", branch="b").status == "done"
+    assert Branched(parted).maintainer(probe).run("fast-forward", branch="b").status == "done"
     begun = next(n for n, call in enumerate(probe.calls, 1) if call.startswith("control put") and "lease" in call)
     lake = Branched(parted)
     with suppress(ProcessDeathError):
-        lake.maintainer(Switch(begun, "death_after")).run("fast_forward", branch="b")
+        lake.maintainer(Switch(begun, "death_after")).run("fast-forward", branch="b")
     for branch in ("b", "main"):
         assert Maintainer(lake.store, branch).expire().status == "done"
     lake.now_ms += LEASE_MS + DELETE_MARGIN_MS
-    lake.maintainer().run("clear_consumers", including_consumers="nobody")
+    lake.maintainer().run("clear-consumers", including_consumers="nobody")
     read_all(lake.store)
     assert [path for path in documents(lake.store) if path.startswith("snapshot/snapshot-")] == ["snapshot/snapshot-5"]
 

@@ -46,7 +46,7 @@ def test_whatever_happens_between_a_plan_and_its_execution(act: Act, setting: st
     """A plan is stored, others act to the end or to their first step, and the plan is executed."""
     for begun_only in (False, True):
         stage = BusyWorld(setting)
-        planned = stage.maintainer().run("expire_snapshots", execute=False).plan
+        planned = stage.maintainer().run("expire-snapshots", execute=False).plan
         assert planned is not None
         stage.steps = act(stage)
         for _ in stage.steps:

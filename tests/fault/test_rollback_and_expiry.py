@@ -83,7 +83,7 @@ def expire(maintainer: Maintainer) -> RunReport:
 
 
 def delete_the_tag(maintainer: Maintainer) -> RunReport:
-    return maintainer.run("delete_tag", tag=["old"])
+    return maintainer.run("delete-tag", tag=["old"])
 
 
 def ended(call: Call, maintainer: Maintainer) -> str:

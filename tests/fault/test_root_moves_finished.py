@@ -220,7 +220,7 @@ def test_our_tags_at_any_call(operation: str) -> None:
 
         def tag(world: MovingWorld = world, made: list[RunReport] = made) -> None:
             with suppress(MaintenanceError):
-                made.append(world.maintainer().run("create_tag", tag="late", snapshot=7))
+                made.append(world.maintainer().run("create-tag", tag="late", snapshot=7))
 
         report = world.execute(Acting(number, tag))
         assert report.status in ("done", "stale"), number
@@ -353,7 +353,7 @@ def test_a_document_that_no_listing_shows_returns_too() -> None:
     rest = "branch/branch-b/snapshot/.snapshot-1.5b0e.tmp"
     store.put(rest, b"{}")
     maintainer, acting = Maintainer(store), Switch()
-    plan = maintainer.run("delete_branch", branch="b", execute=False).plan
+    plan = maintainer.run("delete-branch", branch="b", execute=False).plan
     assert plan is not None and plan.actions[0].path == rest
 
     def commit_after(name: str, call: Callable[[], object]) -> object:
@@ -413,7 +413,7 @@ def test_time_that_runs_out_ends_a_run_between_two_requests() -> None:
     assert "the next run finishes plan" in report.refusal.message
     left = [entry.key for entry in store.list("snapshot/") if "snapshot-" in entry.key]
     assert 3 < len(left) < 22
-    maintainer.run("delete_tag", tag="nothing")
+    maintainer.run("delete-tag", tag="nothing")
     assert [entry.key for entry in store.list("snapshot/") if "snapshot-" in entry.key] == left[:2] or len(left) > 2
     assert len([entry for entry in store.list("snapshot/") if "snapshot-" in entry.key]) == 2
 
@@ -456,7 +456,7 @@ def test_a_local_folder_whose_etags_change_when_a_document_returns(tmp_path: Pat
     maintainer = stored(switch)
     control.put(*free_lease(control))
     with suppress(MaintenanceError):
-        maintainer.run("delete_tag", tag="nothing")
+        maintainer.run("delete-tag", tag="nothing")
     ids = sorted(int(e.key.rpartition("-")[2]) for e in store.list("snapshot/") if "snapshot-" in e.key)
     assert ids == [4, 5, 6, 7, 8]
     before = MovingWorld("rollback to a tag").before

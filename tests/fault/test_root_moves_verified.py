@@ -91,6 +91,6 @@ def test_a_damaged_snapshot_returns_with_the_others() -> None:
     assert "snapshot/snapshot-3" not in lake.documents()
     lake.store.put("snapshot/snapshot-5", json.dumps(newest | {"id": 5}).encode())
     lake.now_ms += 3_600_000
-    Maintainer(lake.store, control=lake.control).run("delete_tag", tag="nothing")
+    Maintainer(lake.store, control=lake.control).run("delete-tag", tag="nothing")
     assert before.items() <= lake.documents().items()
     assert [ref.id for ref in discover(lake.store).branches["main"].snapshots] == [1, 2, 3, 4, 5]

@@ -28,7 +28,7 @@ TAG = "tag/tag-now"
 
 
 def create(**arguments: Any) -> Call:
-    return lambda maintainer: maintainer.run("create_tag", tag="now", **arguments)
+    return lambda maintainer: maintainer.run("create-tag", tag="now", **arguments)
 
 
 def expire(maintainer: Maintainer) -> RunReport:
@@ -189,14 +189,14 @@ def test_two_creators_of_the_same() -> None:
 
 @pytest.mark.parametrize("mode", ["before", "after", "death", "death_after"])
 @pytest.mark.parametrize("arguments", [{}, {"snapshot": 2}, {"time_retained": "1 d"}])
-@pytest.mark.parametrize("operation", ["create_tag", "replace_tag"])
+@pytest.mark.parametrize("operation", ["create-tag", "replace-tag"])
 def test_a_fault_at_every_request(mode: str, arguments: dict[str, Any], operation: str) -> None:
     """What is left is a tag that reads completely, or what was there before; the same call again does the rest."""
     for at in range(1, 20):
         stage = staged()
-        if operation == "replace_tag":
+        if operation == "replace-tag":
             stage.table.tag("now", 1)
-        before = stage.store.read(TAG).data if operation == "replace_tag" else None
+        before = stage.store.read(TAG).data if operation == "replace-tag" else None
         stage.switch = Switch(at, mode)
         try:
             report = stage.maintainer().run(operation, tag="now", **arguments)
@@ -224,12 +224,12 @@ def test_a_fault_at_every_request(mode: str, arguments: dict[str, Any], operatio
     raise AssertionError("expected fewer requests")
 
 
-@pytest.mark.parametrize("operation", ["create_tag", "replace_tag"])
+@pytest.mark.parametrize("operation", ["create-tag", "replace-tag"])
 def test_a_stored_plan_that_is_carried_out_again(operation: str) -> None:
     """Whoever has died over it says so to nobody: the next one finds its tag, and ends the plan."""
     for at in range(1, 20):
         stage = staged()
-        if operation == "replace_tag":
+        if operation == "replace-tag":
             stage.table.tag("now", 1)
         plan = stage.maintainer().run(operation, execute=False, tag="now", snapshot=2, time_retained="1 d").plan
         assert plan is not None
@@ -258,11 +258,11 @@ def with_a_tag_of_what_expired() -> World:
 @pytest.mark.parametrize("whole", [EVERY == 1])
 @pytest.mark.parametrize(
     ("source", "operation"),
-    [({"from_tag": "old"}, "delete_tag"), ({"snapshot": 2}, "delete_tag"), ({"from_tag": "old"}, "rename_tag")],
+    [({"from_tag": "old"}, "delete-tag"), ({"snapshot": 2}, "delete-tag"), ({"from_tag": "old"}, "rename-tag")],
 )
 def test_the_tag_that_it_is_made_of_goes(source: dict[str, object], operation: str, whole: bool) -> None:
     """The files of the snapshot go with its last tag, so a new one comes in time, or not at all."""
-    arguments = {"target_tag": "new"} if operation == "rename_tag" else {}
+    arguments = {"target_tag": "new"} if operation == "rename-tag" else {}
 
     def leave(maintainer: Maintainer) -> RunReport:
         return maintainer.run(operation, tag="old", **arguments)
@@ -287,7 +287,7 @@ def test_replacing_while_an_expiry_runs(whole: bool) -> None:
         return stage
 
     def replace(maintainer: Maintainer) -> RunReport:
-        return maintainer.run("replace_tag", tag="now", snapshot=2)
+        return maintainer.run("replace-tag", tag="now", snapshot=2)
 
     seen: Counter[str] = Counter()
     for stage, replacing, expiry in interleavings(replaced, replace, expire, whole):
@@ -311,13 +311,13 @@ def test_a_run_that_died_over_the_last_tags_of_a_snapshot() -> None:
         assert stage.maintainer().expire().status == "done"
         stage.switch = Switch(at, "death")
         try:
-            stage.maintainer().run("delete_tag", tag=["old", "other"])
+            stage.maintainer().run("delete-tag", tag=["old", "other"])
         except ProcessDeathError:
             pass
         else:
             break
         stage.switch = Switch()
-        report = stage.maintainer().run("create_tag", tag="now", from_tag="other")
+        report = stage.maintainer().run("create-tag", tag="now", from_tag="other")
         codes[report.refusal.code if report.refusal else report.status] += 1
         stage.wait()
         stage.maintainer().maintain()
@@ -336,12 +336,12 @@ def test_several_at_once(seed: int) -> None:
         stage.table.tag("now", 4)
     there = [ref.rpartition("tag-")[2] for ref in all_roots(stage.store) if ref.startswith("tag/")]
     calls: list[Call] = [create(**random.choice(SOURCES))]
-    calls.append(lambda maintainer: maintainer.run("create_tag", tag="second", snapshot=random.choice((2, 3, 4))))
+    calls.append(lambda maintainer: maintainer.run("create-tag", tag="second", snapshot=random.choice((2, 3, 4))))
     for name in there:
-        calls.append(lambda maintainer, name=name: maintainer.run("create_tag", tag="third", from_tag=name))
-        calls.append(lambda maintainer, name=name: maintainer.run("delete_tag", tag=name))
-        calls.append(lambda maintainer, name=name: maintainer.run("rename_tag", tag=name, target_tag="fourth"))
-        calls.append(lambda maintainer, name=name: maintainer.run("replace_tag", tag=name))
+        calls.append(lambda maintainer, name=name: maintainer.run("create-tag", tag="third", from_tag=name))
+        calls.append(lambda maintainer, name=name: maintainer.run("delete-tag", tag=name))
+        calls.append(lambda maintainer, name=name: maintainer.run("rename-tag", tag=name, target_tag="fourth"))
+        calls.append(lambda maintainer, name=name: maintainer.run("replace-tag", tag=name))
     calls = random.sample(calls, min(3, len(calls)))
     processes = [Process(stage, call) for call in (expire, *calls)]
     going = list(processes)
@@ -366,7 +366,7 @@ def test_a_write_that_fails_over_another_tag() -> None:
     before = stage.store.read(TAG)
     stage.switch = Switch(5, "before")
     with pytest.raises(StorageError, match="broken on purpose"):
-        stage.maintainer().run("create_tag", tag="now")
+        stage.maintainer().run("create-tag", tag="now")
     assert stage.switch.calls[4:] == [f"table put {TAG}", f"table read {TAG}"]
     assert stage.store.read(TAG) == before
 
@@ -378,5 +378,5 @@ def test_a_report_that_cannot_be_written() -> None:
     with pytest.raises(
         StorageError, match=r"tag/tag-now is written and kept; the report of run .* could not be written"
     ):
-        stage.maintainer().run("create_tag", tag="now")
+        stage.maintainer().run("create-tag", tag="now")
     read_root(stage.store, TAG)

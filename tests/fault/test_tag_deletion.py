@@ -62,19 +62,19 @@ Operation = Callable[[Maintainer], RunReport]
 
 
 def delete_some(maintainer: Maintainer) -> RunReport:
-    return maintainer.run("delete_tag", tag=["t2", "same", "t3", "there"])
+    return maintainer.run("delete-tag", tag=["t2", "same", "t3", "there"])
 
 
 def delete_document(maintainer: Maintainer) -> RunReport:
-    return maintainer.run("delete_tag", tag="there")
+    return maintainer.run("delete-tag", tag="there")
 
 
 def rename(maintainer: Maintainer) -> RunReport:
-    return maintainer.run("rename_tag", tag="t2", target_tag="u2")
+    return maintainer.run("rename-tag", tag="t2", target_tag="u2")
 
 
 def expire(maintainer: Maintainer) -> RunReport:
-    return maintainer.run("expire_tags", match="t*", keep_last="1")
+    return maintainer.run("expire-tags", match="t*", keep_last="1")
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -162,7 +162,7 @@ class Act:
 
     def create_from_the_tag(self) -> None:
         """As this project makes one."""
-        report = self.world.maintainer().run("create_tag", tag="ours", from_tag="t2")
+        report = self.world.maintainer().run("create-tag", tag="ours", from_tag="t2")
         if report.status == "done":
             assert read_root(self.world.store, "tag/tag-ours").paths
             self.world.table.tag("ours", snapshot=2)
@@ -203,11 +203,11 @@ class Act:
 
     def expire_tags(self) -> None:
         with suppress(MaintenanceError):
-            self.world.maintainer().run("expire_tags", match="*", keep_last="1")
+            self.world.maintainer().run("expire-tags", match="*", keep_last="1")
 
     def rename_another(self) -> None:
         with suppress(MaintenanceError):
-            self.world.maintainer().run("rename_tag", tag="t1", target_tag="a1")
+            self.world.maintainer().run("rename-tag", tag="t1", target_tag="a1")
 
     def _remove(self, path: str) -> None:
         self.world.store.delete([DeleteRequest(path)])
@@ -233,7 +233,7 @@ def test_somebody_acts_at_any_call(operation: str, act: str) -> None:
             assert error.code not in ("internal",), where
         assert acting.has_acted, where
         assert_all_readable(world.table)
-        if operation == "rename" and act not in ("delete_the_tag", "replace_the_tag", "expire_tags"):
+        if operation == "rename" and act not in ("delete_the_tag", "replace_the_tag", "expire-tags"):
             assert held in (world.body("tag/tag-t2"), world.body("tag/tag-u2")), where
         world.wait()
         with suppress(MaintenanceError):
@@ -265,7 +265,7 @@ def test_a_tag_that_comes_back_with_the_same_bytes_is_a_new_one(*, dies: bool) -
             delete_some(world.maintainer(Switch(look, "death")))
         come_back()
         world.wait()
-        world.maintainer().run("delete_tag", tag="nothing")
+        world.maintainer().run("delete-tag", tag="nothing")
     else:
         delete_some(world.maintainer(Acting(look, come_back)))
         assert world.body("tag/tag-t2") == body

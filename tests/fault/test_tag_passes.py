@@ -184,7 +184,7 @@ def test_a_writer_commits_at_any_call() -> None:
 
 def _all() -> dict[str, int]:
     stage = staged()
-    report = stage.maintainer().run("trigger_tag_automatic_creation", execute=False)
+    report = stage.maintainer().run("tag-schedule", execute=False)
     (step, _) = report.steps or ()
     assert step.plan is not None
     return {

@@ -22,9 +22,9 @@ from tests.support.others import Act, BusyWorld
 from tests.support.reader import all_roots, assert_all_readable
 
 OPERATIONS: dict[str, dict[str, Any]] = {
-    "delete_tag": {"tag": ["old", "mid", "near"]},
-    "rename_tag": {"tag": "mid", "target_tag": "else"},
-    "expire_tags": {"match": "[mno][ile][da]*", "keep_last": "1"},
+    "delete-tag": {"tag": ["old", "mid", "near"]},
+    "rename-tag": {"tag": "mid", "target_tag": "else"},
+    "expire-tags": {"match": "[mno][ile][da]*", "keep_last": "1"},
 }
 
 
@@ -61,7 +61,7 @@ def created_here(stage: BusyWorld) -> Iterator[None]:
     path = f"{stage.prefix}tag/tag-ours"
     maintainer = Maintainer(stage.store, stage.branch, control=stage.control, sleep=stage.sleep)
     with suppress(MaintenanceError):
-        report = maintainer.run("create_tag", tag="ours", from_tag="mid")
+        report = maintainer.run("create-tag", tag="ours", from_tag="mid")
         if report.status == "done":
             stage.stays(path)
         else:

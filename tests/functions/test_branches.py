@@ -13,9 +13,9 @@ from tests.support.maintenance import Maintainer
 from tests.support.reader import read_all
 
 BY_HAND = (
-    ("create_branch", {"branch": "trial", "tag": "cut"}),
-    ("delete_branch", {"branch": "rt"}),
-    ("fast_forward", {"branch": "rt"}),
+    ("create-branch", {"branch": "trial", "tag": "cut"}),
+    ("delete-branch", {"branch": "rt"}),
+    ("fast-forward", {"branch": "rt"}),
 )
 
 
@@ -97,7 +97,7 @@ def test_what_a_person_began_a_person_finishes() -> None:
     """A pass is refused meanwhile, says which plan it is, and leaves the table as it is."""
     deployed = deployment()
     maintainer = Maintainer(deployed.store(), control=deployed.control())
-    report = maintainer.run("delete_branch", execute=False, branch="rt")
+    report = maintainer.run("delete-branch", execute=False, branch="rt")
     assert report.plan is not None
     plan_id = report.plan.header.plan_id
     area = maintainer.table.area

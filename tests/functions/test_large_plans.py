@@ -40,7 +40,7 @@ def deployment() -> tuple[Deployment, set[str], dict[str, object]]:
     seed_moto(deployed.bucket, [f"{PREFIX}/sales.db/orders/{key}" for key in orphans])
     for key in s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[deployed.bucket].keys.values():
         key.last_modified -= timedelta(days=10)
-    words = {"operation": "remove_orphan_files", "table": deployed.location(), "arguments": {}, "execute": True}
+    words = {"operation": "remove-orphan-files", "table": deployed.location(), "arguments": {}, "execute": True}
     deployed.invoke("on_demand", words)
     (message,) = deployed.waiting("execute")
     assert_all_readable(table)

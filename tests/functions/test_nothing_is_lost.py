@@ -24,7 +24,7 @@ from tests.support.s3_server import moto_client
 HINT = {"format_version": 1, "kind": "hint", "branch": "main", "snapshot_id": 6, "hop": 0}
 SWEEP = {"format_version": 1, "kind": "sweep", "cursor": None, "hop": 0}
 AT_ONCE = {"LAKESWEEP_MIN_INTERVAL": "0 ms"}
-OVERRIDE = {"operation": "expire_snapshots", "arguments": {"retain_max": 1, "retain_min": 1}, "execute": True}
+OVERRIDE = {"operation": "expire-snapshots", "arguments": {"retain_max": 1, "retain_min": 1}, "execute": True}
 
 
 def hint(deployed: Deployment, **words: object) -> dict[str, object]:

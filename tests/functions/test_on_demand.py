@@ -7,7 +7,7 @@ import pytest
 from tests.functions.deployment import Deployment, keys_of
 
 
-def ask(deployed: Deployment, operation: str = "expire_snapshots", **words: Any) -> dict[str, Any]:
+def ask(deployed: Deployment, operation: str = "expire-snapshots", **words: Any) -> dict[str, Any]:
     event = {"operation": operation, "table": deployed.location(), **words}
     return deployed.invoke("on_demand", event).value
 
@@ -71,11 +71,11 @@ def test_consumers() -> None:
     deployed = Deployment()
     table = deployed.table()
     table.consumer("reader", 3)
-    answer = ask(deployed, "reset_consumer", arguments={"consumer_id": "reader", "next_snapshot_id": 5}, execute=True)
+    answer = ask(deployed, "reset-consumer", arguments={"consumer_id": "reader", "next_snapshot_id": 5}, execute=True)
     assert answer["queued"] is True, answer
     deployed.run()
     assert b"5" in deployed.store().read("consumer/consumer-reader").data
-    assert ask(deployed, "clear_consumers", execute=True)["queued"] is True
+    assert ask(deployed, "clear-consumers", execute=True)["queued"] is True
     deployed.run()
     assert not any(key.startswith("consumer/") for key in keys_of(deployed.store()))
 
@@ -99,18 +99,18 @@ def test_observing_plans_and_queues_nothing() -> None:
         (None, "damaged"),
         ([], "damaged"),
         ({}, "damaged"),
-        ({"operation": "expire_snapshots"}, "damaged"),
+        ({"operation": "expire-snapshots"}, "damaged"),
         ({"operation": 1, "table": "s3://a/b"}, "damaged"),
-        ({"operation": "expire_snapshots", "table": "TABLE", "execute": "yes"}, "damaged"),
-        ({"operation": "expire_snapshots", "table": "TABLE", "arguments": []}, "damaged"),
-        ({"operation": "expire_snapshots", "table": "TABLE", "branch": "../x"}, "damaged"),
-        ({"operation": "expire_snapshots", "table": "TABLE", "force": True}, "damaged"),
+        ({"operation": "expire-snapshots", "table": "TABLE", "execute": "yes"}, "damaged"),
+        ({"operation": "expire-snapshots", "table": "TABLE", "arguments": []}, "damaged"),
+        ({"operation": "expire-snapshots", "table": "TABLE", "branch": "../x"}, "damaged"),
+        ({"operation": "expire-snapshots", "table": "TABLE", "force": True}, "damaged"),
         ({"operation": "drop_table", "table": "TABLE"}, "unknown_operation"),
-        ({"operation": "expire_snapshots", "table": "TABLE", "arguments": {"x": 1}}, "unknown_argument"),
-        ({"operation": "expire_snapshots", "table": "TABLE", "arguments": {"grace": "1 d"}}, "bad_argument"),
-        ({"operation": "expire_snapshots", "table": "s3://other/t"}, "foreign_table"),
-        ({"operation": "expire_snapshots", "table": "/etc"}, "foreign_table"),
-        ({"operation": "expire_snapshots", "table": "TABLE/branch/branch-b/", "execute": True}, "usage"),
+        ({"operation": "expire-snapshots", "table": "TABLE", "arguments": {"x": 1}}, "unknown_argument"),
+        ({"operation": "expire-snapshots", "table": "TABLE", "arguments": {"grace": "1 d"}}, "bad_argument"),
+        ({"operation": "expire-snapshots", "table": "s3://other/t"}, "foreign_table"),
+        ({"operation": "expire-snapshots", "table": "/etc"}, "foreign_table"),
+        ({"operation": "expire-snapshots", "table": "TABLE/branch/branch-b/", "execute": True}, "usage"),
         ({"operation": "undo", "table": "TABLE", "arguments": {"run_id": "x"}}, "needs_operator"),
         ({"operation": "execute", "table": "TABLE", "execute": True}, "usage"),
         ({"operation": "execute", "table": "TABLE", "execute": True, "plan_id": "nothing"}, "no_such_plan"),

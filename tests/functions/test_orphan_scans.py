@@ -21,7 +21,7 @@ DAY_MS = 86_400_000
 
 
 def ask(deployed: Deployment, table: str = "sales.db/orders", **words: Any) -> dict[str, Any]:
-    event = {"operation": "remove_orphan_files", "table": deployed.location(table), **words}
+    event = {"operation": "remove-orphan-files", "table": deployed.location(table), **words}
     value: dict[str, Any] = deployed.invoke("on_demand", event).value
     return value
 
@@ -396,7 +396,7 @@ def test_a_whole_database() -> None:
     assert [scan["table"] for scan in answer["scans"]] == tables
     deployed.run()
     assert [result_of(deployed, scan)["status"] for scan in answer["scans"]] == ["nothing_to_do", "planned"]
-    event = {"operation": "remove_orphan_files", "table": f"s3://{deployed.bucket}/{PREFIX}"}
+    event = {"operation": "remove-orphan-files", "table": f"s3://{deployed.bucket}/{PREFIX}"}
     whole = deployed.invoke("on_demand", {**event, "arguments": {"engine": "auto"}}).value
     assert [scan["table"] for scan in whole["scans"]] == tables
     assert ask(deployed, "sales.db/no-table", arguments={"engine": "auto"})["refusal"]["code"] == "not_a_table"

@@ -63,7 +63,7 @@ def asked(deployed: Stacked) -> Iterator[tuple[str, list[Call]]]:
         }
 
     def demand(**words: object) -> tuple[str, list[Call]]:
-        event = {"operation": "expire_snapshots", "table": deployed.location("sales.db/plain"), **words}
+        event = {"operation": "expire-snapshots", "table": deployed.location("sales.db/plain"), **words}
         with recorded() as calls:
             answer = deployed.invoke("on_demand", event)
         assert answer.value["status"] != "refused", answer.value
@@ -130,7 +130,7 @@ def asked(deployed: Stacked) -> Iterator[tuple[str, list[Call]]]:
     assert more
     yield run("expire", hint("sales.db/cut"))
     yield run("execute_batch", lease)
-    yield demand(operation="remove_orphan_files", arguments={"engine": "spark"}, execute=True)
+    yield demand(operation="remove-orphan-files", arguments={"engine": "spark"}, execute=True)
     (scan,) = deployed.waiting("spark")
     yield run("spark_jobs", scan)
     (job_run,) = deployed.job_runs
@@ -167,11 +167,11 @@ def tagged(
         assert [key for key in keys if key.startswith(f"{start}tag/tag-19")], keys
         assert [key for key in keys if key.startswith(f"{start}tag/tag-success-file/")], keys
     for operation, arguments in (
-        ("create_tag", {"tag": "new"}),
-        ("replace_tag", {"tag": "new", "snapshot": 4}),
-        ("rename_tag", {"tag": "new", "target_tag": "kept"}),
-        ("delete_tag", {"tag": "kept"}),
-        ("trigger_tag_automatic_creation", {}),
+        ("create-tag", {"tag": "new"}),
+        ("replace-tag", {"tag": "new", "snapshot": 4}),
+        ("rename-tag", {"tag": "new", "target_tag": "kept"}),
+        ("delete-tag", {"tag": "kept"}),
+        ("tag-schedule", {}),
     ):
         yield demand(operation=operation, table=location, arguments=arguments, execute=True)
         (message,) = deployed.waiting("execute")
@@ -188,7 +188,7 @@ def scanned(
     deployed.store("sales.db/plain").put(lost, b"lost")
     for key in s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[deployed.bucket].keys.values():
         key.last_modified -= timedelta(days=10)
-    yield demand(operation="remove_orphan_files", arguments={"engine": "lambda"}, execute=True)
+    yield demand(operation="remove-orphan-files", arguments={"engine": "lambda"}, execute=True)
     taken = 0
     while left := [
         (function, message)

@@ -26,7 +26,7 @@ class Scans(Deployment):
 
     def ask(self, **words: Any) -> dict[str, Any]:
         arguments = {"engine": "spark", "older_than": "2026-01-01T00:00:00Z", **words.pop("arguments", {})}
-        event = {"operation": "remove_orphan_files", "table": self.location(), "arguments": arguments, **words}
+        event = {"operation": "remove-orphan-files", "table": self.location(), "arguments": arguments, **words}
         answer = self.invoke("on_demand", event).value
         self.scan_id = answer.get("scan_id", "")
         return answer

@@ -81,12 +81,12 @@ def test_a_tag_from_beginning_to_end() -> None:
     """Made, let name another snapshot, renamed, removed with its files."""
     deployed = Lake(extra=AT_ONCE)
     table = deployed.table(commits=2)
-    answers = deployed.done("create_tag", tag="cut", snapshot=1)
+    answers = deployed.done("create-tag", tag="cut", snapshot=1)
     assert deployed.tags() == {"cut": 1}
     assert (total(answers, "TagsCreated"), total(answers, "TagsExpired")) == (1, 0)
-    answers = deployed.done("replace_tag", tag="cut", snapshot=2)
+    answers = deployed.done("replace-tag", tag="cut", snapshot=2)
     assert (deployed.tags(), total(answers, "TagsCreated")) == ({"cut": 2}, 1)
-    answers = deployed.done("rename_tag", tag="cut", target_tag="kept")
+    answers = deployed.done("rename-tag", tag="cut", target_tag="kept")
     assert (deployed.tags(), total(answers, "TagsCreated")) == ({"kept": 2}, 0)
     for number in range(3, 9):
         table.commit(f"+F{number}", f"-F{number - 1}")
@@ -94,7 +94,7 @@ def test_a_tag_from_beginning_to_end() -> None:
     deployed.run(deployed.commit_event(8))
     assert deployed.snapshots()[0] > 2
     files = len(list(deployed.store().list("bucket-0/")))
-    answers = deployed.done("delete_tag", tag="kept")
+    answers = deployed.done("delete-tag", tag="kept")
     assert deployed.tags() == {}
     assert len(list(deployed.store().list("bucket-0/"))) == files - 1, "what only the tag had"
     assert total(answers, "ObjectsDeleted") > 1
@@ -105,7 +105,7 @@ def test_a_tag_from_beginning_to_end() -> None:
 def test_a_plan_says_what_would_be_written_and_writes_nothing() -> None:
     deployed = Lake()
     deployed.table()
-    value = deployed.demand("create_tag", tag="cut", time_retained="1 d")
+    value = deployed.demand("create-tag", tag="cut", time_retained="1 d")
     assert (value["status"], value["queued"], value["run_id"]) == ("planned", False, None)
     (put,) = load_plan(deployed.area(), value["plan_id"]).actions
     assert put.path == "tag/tag-cut"
@@ -116,8 +116,8 @@ def test_a_plan_says_what_would_be_written_and_writes_nothing() -> None:
 def test_a_deployment_that_observes_carries_nothing_out(operation: str) -> None:
     deployed = Lake(mode="observe")
     deployed.table().tag("cut")
-    arguments = {"create_tag": {"tag": "new"}, "rename_tag": {"tag": "cut", "target_tag": "new"}}
-    others = {"replace_tag": {"tag": "cut"}, "delete_tag": {"tag": "cut"}}
+    arguments = {"create-tag": {"tag": "new"}, "rename-tag": {"tag": "cut", "target_tag": "new"}}
+    others = {"replace-tag": {"tag": "cut"}, "delete-tag": {"tag": "cut"}}
     value = deployed.demand(operation, True, **{**arguments, **others}.get(operation, {}))
     assert value["refusal"]["code"] == "observed"
     assert deployed.tags().keys() == {"cut"} and deployed.waiting("execute") == []
@@ -127,10 +127,10 @@ def test_a_tag_that_was_made_and_removed_is_not_made_again_by_a_late_message() -
     """Messages come twice, and the second may come when somebody has changed their mind."""
     deployed = Lake(extra=AT_ONCE)
     deployed.table()
-    deployed.demand("create_tag", True, tag="cut")
+    deployed.demand("create-tag", True, tag="cut")
     (message,) = deployed.waiting("execute")
     assert deployed.send("execute_batch", message).failed == []
-    deployed.done("delete_tag", tag="cut")
+    deployed.done("delete-tag", tag="cut")
     assert deployed.send("execute_batch", message).failed == []
     deployed.run()
     assert deployed.tags() == {}
@@ -139,18 +139,18 @@ def test_a_tag_that_was_made_and_removed_is_not_made_again_by_a_late_message() -
 @pytest.mark.parametrize(
     ("operation", "arguments"),
     [
-        ("create_tag", {"tag": "cut"}),
-        ("create_tag", {"tag": "a/b"}),
-        ("create_tag", {"tag": ""}),
-        ("create_tag", {"tag": "new", "snapshot": 99}),
-        ("create_tag", {"tag": "new", "time_retained": "0 s"}),
-        ("create_tag", {"tag": "new", "time_zone": "Mars/Olympus"}),
-        ("create_tag", {}),
-        ("rename_tag", {"tag": "none", "target_tag": "new"}),
-        ("rename_tag", {"tag": "cut", "target_tag": "cut"}),
-        ("replace_tag", {"tag": "none"}),
-        ("expire_tags", {"keep_daily": 3}),
-        ("trigger_tag_automatic_creation", {"backfill": "perhaps"}),
+        ("create-tag", {"tag": "cut"}),
+        ("create-tag", {"tag": "a/b"}),
+        ("create-tag", {"tag": ""}),
+        ("create-tag", {"tag": "new", "snapshot": 99}),
+        ("create-tag", {"tag": "new", "time_retained": "0 s"}),
+        ("create-tag", {"tag": "new", "time_zone": "Mars/Olympus"}),
+        ("create-tag", {}),
+        ("rename-tag", {"tag": "none", "target_tag": "new"}),
+        ("rename-tag", {"tag": "cut", "target_tag": "cut"}),
+        ("replace-tag", {"tag": "none"}),
+        ("expire-tags", {"keep_daily": 3}),
+        ("tag-schedule", {"backfill": "perhaps"}),
     ],
 )
 def test_a_demand_that_cannot_be_met_is_answered(operation: str, arguments: dict[str, object]) -> None:
@@ -166,16 +166,16 @@ def test_a_demand_that_cannot_be_met_is_answered(operation: str, arguments: dict
 def test_a_trigger_plans_both_steps() -> None:
     deployed = Lake()
     days(deployed, 3, UTC_DAILY)
-    value = deployed.demand("trigger_tag_automatic_creation")
+    value = deployed.demand("tag-schedule")
     assert (value["status"], value["queued"], value["plan_id"]) == ("planned", False, None)
-    assert [step["operation"] for step in value["steps"]] == ["auto_tags", "expire_tags"]
+    assert [step["operation"] for step in value["steps"]] == ["auto-tags", "expire-tags"]
     assert deployed.tags() == {}
 
 
 def test_a_trigger_that_is_carried_out_asks_for_a_pass() -> None:
     deployed = Lake(extra=AT_ONCE)
     days(deployed, 3, UTC_DAILY)
-    value = deployed.demand("trigger_tag_automatic_creation", True)
+    value = deployed.demand("tag-schedule", True)
     assert value["queued"] is True
     (message,) = deployed.waiting("execute")
     assert (message["kind"], message["table"]) == ("maintain", deployed.location())
@@ -188,7 +188,7 @@ def test_a_trigger_that_is_carried_out_takes_no_arguments() -> None:
     deployed = Lake()
     days(deployed, 3, DAILY)
     for arguments in ({"time_zone": "UTC"}, {"backfill": True}):
-        value = deployed.demand("trigger_tag_automatic_creation", True, **arguments)
+        value = deployed.demand("tag-schedule", True, **arguments)
         assert value["refusal"]["code"] == "usage", value
     assert deployed.waiting("execute") == []
 
@@ -282,7 +282,7 @@ def test_removal_that_is_too_large_is_handed_on(monkeypatch: pytest.MonkeyPatch)
     assert len(deployed.tags()) == 4
     works = deployed.waiting("execute")
     plans = [load_plan(deployed.area(), each["plan_id"]).header.operation for each in works]
-    assert plans[0] == "expire_tags"
+    assert plans[0] == "expire-tags"
     answers = [deployed.send("execute_batch", each) for each in works]
     assert total(answers, "TagsExpired") == 3
     assert deployed.tags() == {"1970-01-04": 4}

@@ -173,7 +173,7 @@ def test_the_job_plans_a_table(artifacts: Path, tmp_path: Path) -> None:
     done = submit(start_job_run(job, settings(f"s3://{control}/lakesweep")), artifacts, tmp_path)
     assert done.exit_code == 0, done.output[-2000:] + done.log[-2000:]
     report = json.loads(done.output)
-    assert report["operation"] == "remove_orphan_files"
+    assert report["operation"] == "remove-orphan-files"
     assert report["status"] == "planned"
     area = ControlArea(moto_store("lakesweep", bucket=control), location)
     result = json.loads(replace(area, root=SCANS).read(result_name(SCAN)).data)

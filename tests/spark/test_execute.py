@@ -93,7 +93,7 @@ def test_a_bucket_with_versions(spark: "SparkSession") -> None:
     scene.age()
     maintainer = scene.maintainer(control=moto_store("control"))
     table = maintainer.table
-    planned = maintainer.run("remove_orphan_files", execute=False).plan
+    planned = maintainer.run("remove-orphan-files", execute=False).plan
     assert planned is not None
     plan_id = planned.header.plan_id
     engine = spark_executor(lambda: spark, moto_settings(), maintainer.counter, keys_per_s=20_000)

@@ -345,7 +345,7 @@ class ForwardWorld(World):
 
     def forward(self, switch: Switch | None = None) -> RunReport:
         """Fast-forward, under a switch if there is one."""
-        return self.maintainer(switch).run("fast_forward", branch="b")
+        return self.maintainer(switch).run("fast-forward", branch="b")
 
     def expected(self) -> dict[str, bytes]:
         """Return the documents of Paimon's end, LATEST apart."""

@@ -54,11 +54,11 @@ class Maintainer:
 
     def plan(self, retain_max: int | None = 1, retain_min: int | None = 1, **arguments: object) -> RunReport:
         """Plan an expiry down to the newest snapshot, unless arguments say otherwise."""
-        return plan_only(self.table, "expire_snapshots", self.planner(retain_max, retain_min, **arguments))
+        return plan_only(self.table, "expire-snapshots", self.planner(retain_max, retain_min, **arguments))
 
     def expire(self, retain_max: int | None = 1, retain_min: int | None = 1, **arguments: object) -> RunReport:
         """Expire down to the newest snapshot, unless arguments say otherwise."""
-        return plan_and_execute(self.table, "expire_snapshots", self.planner(retain_max, retain_min, **arguments))
+        return plan_and_execute(self.table, "expire-snapshots", self.planner(retain_max, retain_min, **arguments))
 
     def execute(self, plan_id: str, **arguments: object) -> RunReport:
         """Execute a stored plan."""

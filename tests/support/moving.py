@@ -103,7 +103,7 @@ class MovingWorld(World):
 
     def finish(self, switch: Switch | None = None) -> RunReport:
         """Run another operation, which finishes what is begun and finds nothing else to do."""
-        return self.maintainer(switch).run("delete_tag", tag="nothing")
+        return self.maintainer(switch).run("delete-tag", tag="nothing")
 
     def documents(self) -> dict[str, bytes]:
         """Return what lies in the table, documents with what they say."""
@@ -191,10 +191,10 @@ class MovingWorld(World):
 MOVES: dict[str, tuple[str, dict[str, object]]] = {
     "rollback": ("rollback", {"snapshot": 5}),
     "rollback to a tag": ("rollback", {"tag": "t1", "lose_tag": ["t3"]}),
-    "fast-forward": ("fast_forward", {"branch": "b"}),
-    "fast-forward without a base": ("fast_forward", {"branch": "apart"}),
-    "new branch": ("create_branch", {"branch": "new", "tag": "t6"}),
-    "branch that goes": ("delete_branch", {"branch": "b"}),
+    "fast-forward": ("fast-forward", {"branch": "b"}),
+    "fast-forward without a base": ("fast-forward", {"branch": "apart"}),
+    "new branch": ("create-branch", {"branch": "new", "tag": "t6"}),
+    "branch that goes": ("delete-branch", {"branch": "b"}),
 }
 GOING = {"branch that goes": "b"}
 

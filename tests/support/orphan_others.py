@@ -13,7 +13,7 @@ from tests.support.paged_store import PagedStore
 from tests.support.reader import all_roots
 from tests.support.walk import WatchedStore
 
-NAME = "remove_orphan_files"
+NAME = "remove-orphan-files"
 
 
 DAY_MS = 86_400_000

@@ -27,7 +27,7 @@ from tests.support.walk import WatchedStore
 START_MS = 1_800_000_000_000
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
-OPERATION = "remove_orphan_files"
+OPERATION = "remove-orphan-files"
 FOLDER = "dt=v00000/bucket-0/"
 """Where the builder's data files lie, unless a test says otherwise."""
 

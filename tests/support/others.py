@@ -195,7 +195,7 @@ def engine_expires(stage: BusyWorld) -> Iterator[None]:
     elsewhere = Maintainer(stage.store, stage.branch, control=MemoryStore("memory://elsewhere"), sleep=lambda s: None)
     plan = elsewhere.maintain(execute=False).plan
     steps = elsewhere.maintain(execute=False).steps
-    plan = next((step.plan for step in steps or () if step.operation == "expire_snapshots"), plan)
+    plan = next((step.plan for step in steps or () if step.operation == "expire-snapshots"), plan)
     actions = plan.actions if plan is not None else ()
     late = ("snapshot", "hint", "changelog_document")
     for kinds in (

@@ -111,7 +111,7 @@ def branches_compared(reporter: pytest.TerminalReporter) -> None:
 
     facts = sum((Counter(verdict["facts"]) for verdict in verdicts), Counter[str]())
     explained = sum((Counter(verdict["explained"]) for verdict in verdicts), Counter[str]())
-    moves = ", ".join(f"{facts[name]} {name}" for name in (*MOVES, "create_branch", "delete_branch"))
+    moves = ", ".join(f"{facts[name]} {name}" for name in (*MOVES, "create-branch", "delete-branch"))
     reporter.section("differential: branches")
     reporter.write_line(
         f"{len(verdicts)} histories from seed {min(verdict['seed'] for verdict in verdicts)} on: "

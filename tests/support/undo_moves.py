@@ -78,12 +78,12 @@ CASES: dict[str, Case] = {
     "rollback_all": Case(eight, "rollback", {"snapshot": 1}),
     "rollback_to_expired": Case(expired, "rollback", {"tag": "three"}),
     "rollback_branch": Case(branched, "rollback", {"snapshot": 5}),
-    "create_empty": Case(eight, "create_branch", {"branch": "n"}),
-    "create_from_tag": Case(eight, "create_branch", {"branch": "n", "tag": "four"}),
-    "create_from_snapshot": Case(eight, "create_branch", {"branch": "n", "snapshot": 8}),
-    "delete": Case(branched, "delete_branch", {"branch": "b"}),
-    "forward_rebuilt_after_a_schema": Case(rebuilt_after_a_schema, "fast_forward", {"branch": "b"}),
-    **{f"forward_{name}": Case(scene, "fast_forward", {"branch": "b"}) for name, scene in SCENES.items()},
+    "create_empty": Case(eight, "create-branch", {"branch": "n"}),
+    "create_from_tag": Case(eight, "create-branch", {"branch": "n", "tag": "four"}),
+    "create_from_snapshot": Case(eight, "create-branch", {"branch": "n", "snapshot": 8}),
+    "delete": Case(branched, "delete-branch", {"branch": "b"}),
+    "forward_rebuilt_after_a_schema": Case(rebuilt_after_a_schema, "fast-forward", {"branch": "b"}),
+    **{f"forward_{name}": Case(scene, "fast-forward", {"branch": "b"}) for name, scene in SCENES.items()},
 }
 
 

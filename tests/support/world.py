@@ -2,7 +2,7 @@
 
     world = World(options={"snapshot.num-retained.max": "3"})
     world.replace_each(6)
-    assert world.run("expire_snapshots", retain_max=1, retain_min=1).status == "done"
+    assert world.run("expire-snapshots", retain_max=1, retain_min=1).status == "done"
     assert world.ids() == [6]
 
 Tests that need a table of their own make a subclass that builds it.

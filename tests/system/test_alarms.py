@@ -225,7 +225,7 @@ def a_plan_that_fails_each_time(trouble: Trouble) -> None:
     """Receptions are an hour and a half apart; from the third on SQS does not count the message's age."""
     table = without_events(trouble)
     with trouble.denied("ExecuteBatch", "PutObject", "lease.json"):
-        trouble.system.invoke("OnDemand", asked(table, "expire_snapshots"))
+        trouble.system.invoke("OnDemand", asked(table, "expire-snapshots"))
         trouble.pass_time(8 * HOUR_S)
     assert trouble.first_seen_s["RunsFailedAlarm"] <= 5 * MINUTE_S
     assert 7.5 * HOUR_S <= trouble.first_seen_s["ExecuteDeadLettersAlarm"] <= 7.5 * HOUR_S + 10 * MINUTE_S
@@ -321,7 +321,7 @@ def mappings_that_are_off(trouble: Trouble) -> None:
     mappings = trouble.system.mappings
     manual = without_events(trouble)
     mappings["ExecuteBatch"].pause()
-    trouble.system.invoke("OnDemand", asked(manual, "expire_snapshots"))
+    trouble.system.invoke("OnDemand", asked(manual, "expire-snapshots"))
     mappings["Expire"].pause()
     waiting = trouble.written(2)
     trouble.pass_time(MINUTE_S)

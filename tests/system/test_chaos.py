@@ -589,7 +589,7 @@ def test_observe_mode_deletes_nothing_at_all(small: Build) -> None:
         before = [table.left() for table in tables]
         scene.system.settle()
         scene.waiting.is_over = True
-        demand = {"operation": "expire_snapshots", "arguments": {"retain_max": 1, "retain_min": 1}, "execute": True}
+        demand = {"operation": "expire-snapshots", "arguments": {"retain_max": 1, "retain_min": 1}, "execute": True}
         for table in tables:
             scene.system.invoke("OnDemand", {**demand, "table": table.location})
             scene.system.queues["ExecuteQueue"].send(to_body(Work(table.location)))

@@ -150,7 +150,7 @@ def test_a_plan_whose_worker_is_killed_is_finished(
         for number in (8, 14, 16, 18, 20):
             events.pause()  # else a pass would do it before anybody asks
             table = written(system, f"sales.db/demanded-{number}")
-            asked = {"operation": "expire_snapshots", "table": table.store.location, "arguments": {}, "execute": True}
+            asked = {"operation": "expire-snapshots", "table": table.store.location, "arguments": {}, "execute": True}
             death = Death(system, "ExecuteBatch", number, is_answered=True)
             assert system.invoke("OnDemand", asked).value["status"] == "planned"
             if has_commit:

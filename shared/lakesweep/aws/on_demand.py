@@ -4,7 +4,7 @@ The function behind this module has no permission to delete. It stores the plan 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from lakesweep.aws.jobs.documents import job_name
 from lakesweep.aws.messages import Branch, SparkScan, Work
@@ -27,6 +27,7 @@ from lakesweep.runs.execution import require_area
 from lakesweep.runs.fleet import watched_ruling
 from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.parameters.parameter import read_span_ms
+from lakesweep.runs.parameters.signatures import operation_named
 from lakesweep.runs.session import Table
 
 EXECUTE = "execute"
@@ -34,7 +35,7 @@ EXECUTE = "execute"
 PASSES = (maintain.OPERATION, tag_steps.OPERATION)
 """Operations without a plan of their own. The executor runs a pass, which plans each step when it begins."""
 SPARK = "spark"
-"""The backend of `remove_orphan_files` that is not a function."""
+"""The backend of `remove-orphan-files` that is not a function."""
 FUNCTIONS = ("lambda", "auto")
 """Backends that are other functions, or that let the first function choose."""
 _NAME = "event"
@@ -71,7 +72,7 @@ def parse_demand(event: object) -> Demand:
     given = {name: value for name, value in event.items() if value is not None and (name, value) != ("branch", "")}
     absent: dict[str, object] = {**dict.fromkeys(_KEYS), "branch": MAIN, "arguments": {}, "execute": False}
     demand: Demand = from_json(Demand, absent | given, _NAME)
-    return demand
+    return replace(demand, operation=operation_named(demand.operation))
 
 
 def answer_demand(runtime: Runtime, event: object, context: Context) -> dict[str, object]:
@@ -118,7 +119,7 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
     if demand.execute:
         _check_mode(runtime, table)
         if demand.operation in manual.OPERATIONS:
-            raise manual.manual_only(table, demand.operation, f"{demand.operation.replace('_', '-')} --execute")
+            raise manual.manual_only(table, demand.operation, f"{demand.operation} --execute")
     grace_ms = _grace_ms(demand)
     report = run_operation(table, demand.operation, demand.arguments, execute=False)
     if report.status != "refused":

@@ -19,9 +19,9 @@ _SNAPSHOT_REASONS = ("retain_min", "consumer", "limit", "too_young", "commit_use
 """Reasons to keep snapshots. Every other reason is about files, or is in `_KEPT`."""
 _KEPT = {"changelog_retention": "changelog", "consumer_stays": "consumer"}
 """Reason -> what is kept for it."""
-_BY_EXPIRY = frozenset({"expire_snapshots", "remove_orphan_files", "maintain", "trigger_tag_automatic_creation"})
+_BY_EXPIRY = frozenset({"expire-snapshots", "remove-orphan-files", "maintain", "tag-schedule"})
 """Operations whose reports say which snapshots expire, even if it is none."""
-_WRITES_ONLY = frozenset({"create_tag", "replace_tag", "auto_tags", "create_branch"})
+_WRITES_ONLY = frozenset({"create-tag", "replace-tag", "auto-tags", "create-branch"})
 """Operations that delete nothing."""
 
 
@@ -105,7 +105,7 @@ def _roots(document: Document) -> Iterator[str]:
     if snapshots.get("earliest") is None:
         return
     there = f"{snapshots['earliest']} to {snapshots['latest']}"
-    if document["operation"] == "expire_changelogs":
+    if document["operation"] == "expire-changelogs":
         yield _field("snapshots", there)
         yield _field("changelogs", going)
     else:
@@ -118,7 +118,7 @@ def _status(document: Document) -> str:
 
 def _kept(document: Document) -> Iterator[str]:
     """Render what is kept, files last. A stored plan has lost the order of the reasons, so they are sorted."""
-    is_of_files = document["operation"] == "remove_orphan_files"
+    is_of_files = document["operation"] == "remove-orphan-files"
 
     def what(why: str) -> str:
         return "snapshot" if why in _SNAPSHOT_REASONS and not is_of_files else _KEPT.get(why, "file")

@@ -186,7 +186,7 @@ def load_listed(area: ControlArea, plan_id: str) -> Plan:
 def _loaded(area: ControlArea, header: PlanHeader, rows: object) -> Plan:
     plan_id = header.plan_id
     path = area.path(f"plans/{plan_id}/")
-    if rows is None and header.operation == "remove_orphan_files" and header.action_count > MAX_LOADED:
+    if rows is None and header.operation == "remove-orphan-files" and header.action_count > MAX_LOADED:
         raise RefusedError(
             f"plan {plan_id} of table {header.table} has {header.action_count} actions; expected {MAX_LOADED} at most "
             "to read it whole",
@@ -222,7 +222,8 @@ def _header_of(document: dict[str, object], steering: Steering, path: str) -> Pl
     expired = snapshots.get("expired", [])
     if not isinstance(expired, list) or not all(map(is_count, (*expired, *(end for end in ends if end is not None)))):
         raise FormatError(f"{path}: expected ids in snapshots")
-    return dataclasses.replace(header, steering=steering)
+    # Earlier versions wrote underscores.
+    return dataclasses.replace(header, operation=header.operation.replace("_", "-"), steering=steering)
 
 
 def _action_row(action: Action) -> dict[str, object]:

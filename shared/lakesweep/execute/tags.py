@@ -183,7 +183,7 @@ class _Writing:
             raise StalePlanError(
                 f"table {self._header.table}: tag {name!r} has changed since the plan was made; expected it unchanged"
             ) from error
-        if self._header.operation != "create_tag" or self._header.arguments.get("ignore_if_exists"):
+        if self._header.operation != "create-tag" or self._header.arguments.get("ignore_if_exists"):
             self._warnings.append(f"tag {name!r} is there already, and stays as it is")
             return False
         raise RefusedError(

@@ -1,7 +1,7 @@
 """Operations by name, with arguments from JSON or a command line.
 
 Every edge calls operations here. So the same words mean the same in a command line, a message and a job. Names and
-arguments are those of Paimon's Spark procedures; `signatures` declares them.
+arguments are those of Paimon's Spark procedures, with dashes in the names; `signatures` declares them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -57,7 +57,7 @@ def run_operation(table: Table, name: str, arguments: Mapping[str, object], *, e
 
     Args:
         table: The table.
-        name: Such as `expire_snapshots`.
+        name: Such as `expire-snapshots`; see `operation_named` for other spellings.
         arguments: By name; `None` counts as not given. Numbers may be numbers or text. Times and durations are text;
             times may be epoch milliseconds, too. An age counts back from now by the store's clock. `delete_all` and
             `all_branches` are true or false. `options` is an object of texts.
@@ -67,6 +67,7 @@ def run_operation(table: Table, name: str, arguments: Mapping[str, object], *, e
         UsageError: The operation or an argument is not known, or a value is invalid.
         MaintenanceError: As the operation says.
     """
+    name = given.operation_named(name)
     operation = OPERATIONS.get(name)
     if operation is None:
         raise UsageError(

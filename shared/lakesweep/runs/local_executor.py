@@ -24,7 +24,7 @@ LARGE_PLAN = 50_000
 
 def is_large(header: PlanHeader) -> bool:
     """Tell whether a plan is a large plan of orphan files."""
-    return header.operation == "remove_orphan_files" and header.end_id is None and header.action_count > LARGE_PLAN
+    return header.operation == "remove-orphan-files" and header.end_id is None and header.action_count > LARGE_PLAN
 
 
 def load(area: ControlArea, plan_id: str) -> Plan:

@@ -9,7 +9,7 @@ from lakesweep.model.plan import Plan, Put
 from lakesweep.runs.session import Table
 
 MANUAL_ONLY = "manual_only"
-OPERATIONS = frozenset({"create_branch", "delete_branch", "fast_forward"})
+OPERATIONS = frozenset({"create-branch", "delete-branch", "fast-forward"})
 """The operations that make such plans."""
 
 

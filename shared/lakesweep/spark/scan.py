@@ -92,7 +92,7 @@ class SparkScan:
         except FormatError as error:
             # Every attempt with this id would meet the same error, so tell the caller that waits for the scan.
             report = RunReport(
-                operation="remove_orphan_files",
+                operation="remove-orphan-files",
                 table=table.ref.location,
                 branch=table.ref.branch,
                 status="refused",

@@ -174,7 +174,7 @@ def test_the_schedule_of_tags_sends_what_arrives() -> None:
 def test_a_scan_by_functions_takes_its_arguments(name: str) -> None:
     """They are those of the operation, and those that choose who does it."""
     event = sample(name)
-    assert (event["operation"], event["execute"]) == ("remove_orphan_files", name.endswith("_execute"))
+    assert (event["operation"], event["execute"]) == ("remove-orphan-files", name.endswith("_execute"))
     call_of(event["arguments"])
 
 
@@ -193,7 +193,9 @@ def test_an_event_names_the_scan_that_was_asked_for(name: str) -> None:
 
 def test_on_demand_covers_the_operations() -> None:
     """Each operation of the registry as a plan and to be executed; `undo` is for people alone."""
-    expected = {f"on_demand_{name}{end}" for name in OPERATIONS if name != "undo" for end in ("", "_execute")}
+    expected = {
+        f"on_demand_{name.replace('-', '_')}{end}" for name in OPERATIONS if name != "undo" for end in ("", "_execute")
+    }
     assert set(ON_DEMAND) == expected
 
 
@@ -201,7 +203,7 @@ def test_on_demand_covers_the_operations() -> None:
 def test_an_invocation_is_valid(name: str) -> None:
     """Its operation takes its arguments, and its table is a location."""
     event = sample(name)
-    operation = name.removeprefix("on_demand_").removesuffix("_execute")
+    operation = name.removeprefix("on_demand_").removesuffix("_execute").replace("_", "-")
     assert (event["operation"], event["execute"]) == (operation, name.endswith("_execute"))
     assert str(parse_location(event["table"])) == event["table"]
     OPERATIONS[event["operation"]].signature.parse(event["arguments"])

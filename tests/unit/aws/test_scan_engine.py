@@ -105,7 +105,7 @@ class Deployment:
 
     def run(self, engine: LambdaScan | None = None, *, execute: bool = False, **arguments: object) -> Any:
         table = replace(self.table, scan_backends={"lambda": engine or self.engine()})
-        return run_operation(table, "remove_orphan_files", {"engine": "lambda", **arguments}, execute=execute)
+        return run_operation(table, "remove-orphan-files", {"engine": "lambda", **arguments}, execute=execute)
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def failing(error: BaseException, after: int = 0) -> Callable[..., object]:
 )
 def test_exit_codes(status: Status, outcome: Outcome | None, exit_code: int) -> None:
     """Every status has its exit code."""
-    assert exit_code_of(RunReport("expire_snapshots", "/t", "main", status, outcome=outcome)) == exit_code
+    assert exit_code_of(RunReport("expire-snapshots", "/t", "main", status, outcome=outcome)) == exit_code
 
 
 @pytest.mark.parametrize(

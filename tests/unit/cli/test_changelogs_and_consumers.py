@@ -43,7 +43,7 @@ def test_changelogs_by_hand(folder: Path, control: Path) -> None:
     planned = run("expire-changelogs", folder, control, "--retain-max", 3, "--json")
     assert contents(folder) == before
     assert tuple(planned.document) == KEYS
-    assert planned.document["operation"] == "expire_changelogs"
+    assert planned.document["operation"] == "expire-changelogs"
     assert planned.document["snapshots"] == {"earliest": 5, "latest": 6, "expired": [1, 2, 3]}
     assert planned.document["kept"]["changelog_retention"] == 1
     done = run("expire-changelogs", folder, control, "--retain-max", 3, "--json", "--execute")
@@ -58,7 +58,7 @@ def test_changelogs_by_hand(folder: Path, control: Path) -> None:
 def test_changelogs_as_text(folder: Path, control: Path) -> None:
     run("expire-snapshots", folder, control, "--execute")
     lines = run("expire-changelogs", folder, control, "--retain-max", 3).printed.splitlines()
-    assert lines[0] == f"expire_changelogs of {folder}, branch main: planned"
+    assert lines[0] == f"expire-changelogs of {folder}, branch main: planned"
     assert lines[1:3] == ["snapshots  5 to 6", "changelogs 3 to expire (1 to 3)"]
     assert any("1 changelog (changelog retention)" in line for line in lines)
     assert lines[-1].startswith(f"next       lakesweep execute {folder} ")
@@ -76,7 +76,7 @@ def test_consumers(table: TableBuilder, folder: Path, control: Path) -> None:
     assert (answer.exit_code, answer.document["delete"]["by_kind"]) == (0, {"consumer": 1})
     assert answer.document["kept"] == {"consumer_stays": 2}
     lines = run("reset-consumer", folder, control, "ab").printed.splitlines()
-    assert lines[0] == f"reset_consumer of {folder}, branch main: planned"
+    assert lines[0] == f"reset-consumer of {folder}, branch main: planned"
     assert lines[1] == "snapshots  1 to 6"
     assert "    consumer/consumer-ab: deleted manually" in lines
     moved = run("reset-consumer", folder, control, "b", "--next-snapshot", 5, "--json", "--execute")
@@ -110,12 +110,12 @@ def test_maintain_shows_its_steps(folder: Path, control: Path) -> None:
     """What a dry run shows of the later steps is what they do when their turn comes."""
     planned = run("maintain", folder, control, "--json").document
     assert [(step["operation"], step["status"]) for step in planned["steps"]] == [
-        ("expire_consumers", "nothing_to_do"),
-        ("expire_snapshots", "planned"),
-        ("expire_changelogs", "planned"),
+        ("expire-consumers", "nothing_to_do"),
+        ("expire-snapshots", "planned"),
+        ("expire-changelogs", "planned"),
     ]
     lines = run("maintain", folder, control).printed.splitlines()
-    assert [line for line in lines if line.startswith("expire_")] == [
+    assert [line for line in lines if line.startswith("expire-")] == [
         f"{step['operation']} of {folder}, branch main: {step['status'].replace('_', ' ')}" for step in planned["steps"]
     ]
     assert lines[-1] == "next       the same command with --execute"

@@ -42,7 +42,7 @@ def test_a_dry_run_plans_and_changes_nothing(folder: Path, control: Path) -> Non
     assert contents(folder) == before
     document = answer.document
     assert tuple(document) == KEYS
-    assert (document["operation"], document["status"], document["executed"]) == ("expire_snapshots", "planned", False)
+    assert (document["operation"], document["status"], document["executed"]) == ("expire-snapshots", "planned", False)
     assert (document["table"], document["branch"]) == (str(folder), "main")
     assert (document["run_id"], document["refusal"], document["outcome"], document["steps"]) == (None,) * 4
     assert document["snapshots"] == {"earliest": 1, "latest": 6, "expired": [1, 2, 3, 4]}
@@ -137,7 +137,7 @@ def test_text_says_the_same_as_json(folder: Path, control: Path) -> None:
     document = expire(folder, control).document
     answer = call("expire-snapshots", folder, "--control", control)
     lines = answer.printed.splitlines()
-    assert lines[0] == f"expire_snapshots of {folder}, branch main: planned"
+    assert lines[0] == f"expire-snapshots of {folder}, branch main: planned"
     assert "snapshots  1 to 6, 4 to expire (1 to 4)" in lines
     assert any(line.startswith(f"delete     {document['delete']['count']} objects, ") for line in lines)
     assert "    snapshot/snapshot-1: snapshot 1 is beyond the newest 3" in lines
@@ -165,7 +165,7 @@ def test_maintain_applies_stated_options(folder: Path, control: Path) -> None:
     assert (planned.document["operation"], planned.document["status"]) == ("maintain", "planned")
     (step,) = planned.document["steps"]
     assert tuple(step) == KEYS
-    assert (step["operation"], step["snapshots"]["expired"]) == ("expire_snapshots", [1, 2, 3, 4])
+    assert (step["operation"], step["snapshots"]["expired"]) == ("expire-snapshots", [1, 2, 3, 4])
     done = call("maintain", folder, "--control", control, "--json", "--execute")
     assert (done.exit_code, done.document["status"], done.document["executed"]) == (0, "done", True)
     assert paths(done.document) == paths(step)

@@ -51,7 +51,7 @@ def test_a_job_that_cannot_reach_its_store_is_tried_again() -> None:
 def test_a_job_that_is_denied_is_final() -> None:
     with stub_s3(lambda _: error(403, "AccessDenied")) as stub:
         words = [*WORDS, "--endpoint-url", stub.url]
-        exit_code = job("remove_orphan_files", words)
+        exit_code = job("remove-orphan-files", words)
     assert after(exit_code, "plan").state == REFUSED
 
 

@@ -26,7 +26,7 @@ def test_a_stored_plan_is_executed(folder: Path, control: Path) -> None:
     done = execute(folder, planned["plan_id"])
     assert done.exit_code == 0
     assert tuple(done.document) == KEYS
-    assert (done.document["operation"], done.document["plan_id"]) == ("expire_snapshots", planned["plan_id"])
+    assert (done.document["operation"], done.document["plan_id"]) == ("expire-snapshots", planned["plan_id"])
     assert done.document["actions"] == planned["actions"]
     assert set(before) - set(contents(folder)) == {action["path"] for action in planned["actions"]}
 
@@ -160,7 +160,7 @@ def test_runs_and_reports(folder: Path, control: Path) -> None:
     (stored,) = control.rglob("reports/*.json")
     assert report.document == json.loads(stored.read_text())
     text = call("report", folder, run["run_id"]).printed
-    assert text.startswith(f"expire_snapshots of {folder}, branch main: done\n")
+    assert text.startswith(f"expire-snapshots of {folder}, branch main: done\n")
     assert run["run_id"] in text
     assert run["run_id"] in call("runs", folder).printed
 

@@ -27,7 +27,7 @@ def test_a_dry_run_and_its_plan(table: Path) -> None:
     assert answer.exit_code == 0
     assert contents(table) == before
     lines = answer.printed.splitlines()
-    assert lines[0] == f"create_tag of {table}, branch main: planned"
+    assert lines[0] == f"create-tag of {table}, branch main: planned"
     assert lines[1:4] == [
         "snapshots  1 to 6",
         "tag        before-load: snapshot 6, committed 1970-01-01T00:50:00.000+00:00",

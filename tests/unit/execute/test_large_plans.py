@@ -88,7 +88,7 @@ def test_it_ends_as_action_by_action(monkeypatch: pytest.MonkeyPatch, made_here:
         scene = OrphanScene()
         keys = planted(scene, COUNT)
         if made_here:
-            report = scene.maintainer().run("remove_orphan_files")
+            report = scene.maintainer().run("remove-orphan-files")
         else:
             header = planned(scene)
             scene.put(keys[1], b"rewritten")

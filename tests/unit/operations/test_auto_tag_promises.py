@@ -16,7 +16,7 @@ def test_only_writers_that_expire_snapshots_themselves_may_break_it(is_write_onl
     table = TableBuilder(store, options={**OPTIONS, "write-only": str(is_write_only).lower()})
     table.commit("+A", time_ms=now_ms - 600_000)
     table.commit("+B", time_ms=now_ms - 300_000)
-    report = Maintainer(store).run("trigger_tag_automatic_creation")
+    report = Maintainer(store).run("tag-schedule")
     assert report.status == "done"
     assert [entry.key for entry in store.list("tag/")], "of snapshot 1, and the newest is 2"
     assert any("files of tag" in warning for warning in report.all_warnings()) != is_write_only
@@ -26,6 +26,6 @@ def test_of_the_newest_snapshot_it_is_promised() -> None:
     now_ms = 1_800_000_000_000
     store = MemoryStore("memory://bucket/t", clock=lambda: now_ms)
     TableBuilder(store, options=OPTIONS).commit("+A", time_ms=now_ms - 600_000)
-    report = Maintainer(store).run("trigger_tag_automatic_creation")
+    report = Maintainer(store).run("tag-schedule")
     assert report.status == "done"
     assert not report.all_warnings()

@@ -61,7 +61,7 @@ class TimedWorld(World):
 
     def call(self, *, execute: bool = True, **arguments: object) -> RunReport:
         """Ask for tags alone."""
-        return self.run("trigger_tag_automatic_creation", execute=execute, **arguments)
+        return self.run("tag-schedule", execute=execute, **arguments)
 
     def tags(self) -> dict[str, int]:
         """Return the snapshot of each tag."""
@@ -159,7 +159,7 @@ def test_tags_are_made_before_their_snapshots_go() -> None:
     for hour in range(12):
         world.commit(f"{hour:02}:30")
     report = world.settle()
-    assert [step.operation for step in report.steps or ()] == ["auto_tags", "expire_snapshots"]
+    assert [step.operation for step in report.steps or ()] == ["auto-tags", "expire-snapshots"]
     assert world.ids() == [12]
     assert len(world.tags()) == 12
     assert world.tags()["2023-07-18 10"] == 12
@@ -179,9 +179,9 @@ def test_a_dry_run_shows_the_whole_pass() -> None:
     assert report.status == "planned", report.refusal
     steps = {step.operation: step.plan for step in report.steps or ()}
     assert world.etags() == before
-    made = [action.path for action in steps["auto_tags"].actions]  # type: ignore[union-attr]
+    made = [action.path for action in steps["auto-tags"].actions]  # type: ignore[union-attr]
     assert len(made) == 6
-    gone = {delete.path for delete in steps["expire_tags"].deletes}  # type: ignore[union-attr]
+    gone = {delete.path for delete in steps["expire-tags"].deletes}  # type: ignore[union-attr]
     assert gone == set(sorted(made)[:4])
     planned = {delete.path for plan in steps.values() if plan for delete in plan.deletes}
     world.settle()
@@ -520,7 +520,7 @@ class TestBackfill:
         world.commit("12:10")
         report = world.call(execute=False)
         assert report.status == "planned"
-        assert [step.operation for step in report.steps or ()] == ["auto_tags", "expire_tags"]
+        assert [step.operation for step in report.steps or ()] == ["auto-tags", "expire-tags"]
         assert world.tags() == {}
 
 
@@ -622,9 +622,9 @@ class TestState:
         world.commit("12:10")
         world.settle()
         assert world.state().tags_due_ms == NEVER_MS
-        world.run("create_tag", tag="for-good", status="done")
+        world.run("create-tag", tag="for-good", status="done")
         assert world.state().tags_due_ms == NEVER_MS
-        world.run("create_tag", tag="short", time_retained="1 h", time_zone="UTC", status="done")
+        world.run("create-tag", tag="short", time_retained="1 h", time_zone="UTC", status="done")
         assert world.state().tags_due_ms == ms("13:10")
         world.at("13:11").settle()
         assert world.state().tags_due_ms > world.now_ms

@@ -163,7 +163,7 @@ def test_a_consumer_of_another_branch_that_does_not_parse_stops_nobody(body: byt
 def test_a_consumer_that_stops_parsing_before_the_execution(body: bytes) -> None:
     world = SixWorld()
     world.table.consumer("reader", 6)
-    planned = world.maintainer().run("expire_snapshots", execute=False).plan
+    planned = world.maintainer().run("expire-snapshots", execute=False).plan
     assert planned is not None
     world.store.put("consumer/consumer-reader", body)
     before = world.etags()
@@ -247,7 +247,7 @@ def test_an_external_root_that_says_no(how: str) -> None:
     outside = Unreachable(OUTSIDE)
     world = SixWorld(outside)
     outside.how = how
-    report = world.run("expire_snapshots")
+    report = world.run("expire-snapshots")
     assert report.status == "partial"
     assert report.outcome is not None
     assert {failed.path for failed in report.outcome.failed} == {
@@ -259,7 +259,7 @@ def test_an_external_root_that_says_no(how: str) -> None:
     assert world.ids() == [5, 6]
     assert_roots_readable(world.table)
     world.table.commit("+G")
-    assert world.run("expire_snapshots").status == "partial", "file 5 left the table at snapshot 6"
+    assert world.run("expire-snapshots").status == "partial", "file 5 left the table at snapshot 6"
     assert world.ids() == [6, 7]
     assert_roots_readable(world.table)
     outside.how = ""

@@ -119,7 +119,7 @@ class Step:
         if self.name == "undo":
             return self._undo(world)
         arguments = ARGUMENTS[self.name]
-        if self.name == "expire_tags":
+        if self.name == "expire-tags":
             arguments = {"older_than": world.now_ms}
         return world.run(self.name, self.on, **arguments).status
 
@@ -131,20 +131,20 @@ class Step:
 
 
 ARGUMENTS: dict[str, dict[str, object]] = {
-    "expire_snapshots": {"retain_max": 1, "retain_min": 1},
-    "expire_changelogs": {"delete_all": True},
-    "expire_tags": {},
-    "delete_tag": {"tag": ["t", "u", "of-other"]},
-    "rename_tag": {"tag": "t", "target_tag": "v"},
-    "replace_tag": {"tag": "t"},
-    "remove_orphan_files": {},
+    "expire-snapshots": {"retain_max": 1, "retain_min": 1},
+    "expire-changelogs": {"delete_all": True},
+    "expire-tags": {},
+    "delete-tag": {"tag": ["t", "u", "of-other"]},
+    "rename-tag": {"tag": "t", "target_tag": "v"},
+    "replace-tag": {"tag": "t"},
+    "remove-orphan-files": {},
     "rollback": {"snapshot": 1},
     "maintain": {},
-    "fast_forward": {"branch": "other"},
-    "delete_branch": {"branch": "other"},
-    "create_tag": {"tag": "w"},
+    "fast-forward": {"branch": "other"},
+    "delete-branch": {"branch": "other"},
+    "create-tag": {"tag": "w"},
 }
-OF_MAIN = ("remove_orphan_files", "fast_forward", "delete_branch")
+OF_MAIN = ("remove-orphan-files", "fast-forward", "delete-branch")
 STEPS = (
     *(Step(name) for name in (*ARGUMENTS, "commit", "undo")),
     *(Step(name, "other") for name in (*ARGUMENTS, "commit") if name not in OF_MAIN),
@@ -180,14 +180,14 @@ def test_each_operation(step: Step) -> None:
 
 CLEARING = (
     Step("commit"),
-    Step("delete_tag"),
-    Step("expire_snapshots"),
+    Step("delete-tag"),
+    Step("expire-snapshots"),
     Step("commit", "other"),
-    Step("expire_tags", "other"),
-    Step("expire_snapshots", "other"),
-    Step("expire_changelogs"),
-    Step("expire_changelogs", "other"),
-    Step("remove_orphan_files"),
+    Step("expire-tags", "other"),
+    Step("expire-snapshots", "other"),
+    Step("expire-changelogs"),
+    Step("expire-changelogs", "other"),
+    Step("remove-orphan-files"),
 )
 
 
@@ -199,7 +199,7 @@ def test_each_operation_after_each_other_one(first: Step) -> None:
     for second in dict.fromkeys((STEPS[0], *STEPS[STEPS.index(first) % stride :: stride])):
         world = world_with("of a snapshot")
         before = world.needs("b")
-        for step in (first, second, Step("remove_orphan_files")):
+        for step in (first, second, Step("remove-orphan-files")):
             seen[step(world)] += 1
             world.check(before, (first, second, step))
     assert seen["done"], seen
@@ -234,8 +234,8 @@ def test_it_protects_no_longer_once_it_is_gone() -> None:
         step(world)
     assert {"A", "X", "b2"} <= world.table.present()
     for name in ("b", "other"):
-        assert world.run("delete_branch", branch=name).status == "done"
-    Step("remove_orphan_files")(world)
+        assert world.run("delete-branch", branch=name).status == "done"
+    Step("remove-orphan-files")(world)
     left = {entry.key for entry in world.store.list("") if entry.key.startswith(("bucket-", "manifest/", "index/"))}
     assert left == plain
 
@@ -265,7 +265,7 @@ def test_half_a_branch_that_another_engine_copied() -> None:
         for step in CLEARING[:-3]:
             if step.on == "main":
                 step(world)
-        Step("remove_orphan_files")(world)
+        Step("remove-orphan-files")(world)
         for key, body in whole.items():
             world.store.put(key, body)
         world.check({}, keep)

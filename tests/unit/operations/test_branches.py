@@ -62,7 +62,7 @@ def test_what_each_began_with() -> None:
     """A tag, a snapshot, nothing; and a branch that began with what main has no longer."""
     place = Place()
     for name, source in {"a": {"tag": "t"}, "b": {"snapshot": 3}, "c": {}}.items():
-        assert place.maintainer.run("create_branch", branch=name, **source).status == "done"
+        assert place.maintainer.run("create-branch", branch=name, **source).status == "done"
     rows = place.rows()
     assert [rows[name]["from"] for name in "abc"] == [
         {"tag": "t", "snapshot": 2},

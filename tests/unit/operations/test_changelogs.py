@@ -74,7 +74,7 @@ def test_snapshot_expiry_moves_documents(producer: str) -> None:
     scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(10)
     for status in ("done", "nothing_to_do"):
-        assert scene.run("expire_snapshots").status == status
+        assert scene.run("expire-snapshots").status == status
         assert scene.ids() == [9, 10]
         assert scene.ids("changelog") == [1, 2, 3, 4, 5, 6, 7, 8]
         assert scene.hint("changelog/LATEST") == "8"
@@ -88,9 +88,9 @@ def test_snapshot_expiry_moves_documents(producer: str) -> None:
 def test_changelog_expiry_counts_snapshots(producer: str) -> None:
     scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(10)
-    scene.run("expire_snapshots")
+    scene.run("expire-snapshots")
     for status in ("done", "nothing_to_do"):
-        assert scene.run("expire_changelogs", retain_max=3).status == status
+        assert scene.run("expire-changelogs", retain_max=3).status == status
         assert scene.ids() == [9, 10]
         assert scene.ids("changelog") == [8]
         assert (scene.hint("changelog/EARLIEST"), scene.hint("changelog/LATEST")) == ("8", "8")
@@ -106,8 +106,8 @@ def test_the_pass_after_a_commit_does_both(producer: str) -> None:
     report = scene.maintain()
     assert report.steps is not None
     assert [(step.operation, step.status) for step in report.steps] == [
-        ("expire_snapshots", "done"),
-        ("expire_changelogs", "done"),
+        ("expire-snapshots", "done"),
+        ("expire-changelogs", "done"),
     ]
     assert (scene.ids(), scene.ids("changelog")) == ([9, 10], [8])
     scene.commit("+G", "-F10")
@@ -121,11 +121,11 @@ def test_with_changelog_files_only_they_stay(producer: str) -> None:
     """Data files and base and delta lists go with the snapshot, the changelog's own list and files stay."""
     scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(4)
-    scene.run("expire_snapshots", retain_max=1)
+    scene.run("expire-snapshots", retain_max=1)
     assert scene.table.present() == {"F4", "L1", "L2", "L3", "L4"}
     assert scene.manifests(2, lists=LISTS) == [False, False]
     assert scene.manifests(2, lists=("changelogManifestList",)) == [True]
-    scene.run("expire_changelogs", retain_max=2)
+    scene.run("expire-changelogs", retain_max=2)
     assert scene.table.present() == {"F4", "L3", "L4"}
     assert scene.manifests(2, lists=("changelogManifestList",)) == [False]
 
@@ -138,14 +138,14 @@ def test_without_changelog_files_what_was_appended_stays() -> None:
     scene.commit("-C", "+D", source=0)
     scene.commit("-D", "+E", source=0)
     scene.commit("+Z")
-    scene.run("expire_snapshots", retain_max=1)
+    scene.run("expire-snapshots", retain_max=1)
     assert scene.table.present() == {"A", "N", "D", "E", "Z"}, "C is what a compaction made"
     assert scene.manifests(2, lists=LISTS) == [True, True]
-    scene.run("expire_changelogs", retain_max=3, retain_min=3)
+    scene.run("expire-changelogs", retain_max=3, retain_min=3)
     assert scene.ids("changelog") == [3, 4]
     assert scene.table.present() == {"N", "D", "E", "Z"}, "A left the table at snapshot 2"
     assert scene.manifests(2, lists=LISTS) == [False, False]
-    scene.run("expire_changelogs", retain_max=1)
+    scene.run("expire-changelogs", retain_max=1)
     assert scene.ids("changelog") == [4]
     assert scene.table.present() == {"N", "D", "E", "Z"}, "D left the table at snapshot 4, the newest changelog"
 
@@ -156,7 +156,7 @@ def test_an_unknown_source_counts_as_appended(source: int | None, stays: bool) -
     scene.table.commit("+A", file_source={"A": source}, kind="APPEND")
     scene.table.commit("-A", "+B")
     scene.table.commit("+C")
-    scene.run("expire_snapshots", retain_max=1)
+    scene.run("expire-snapshots", retain_max=1)
     assert ("A" in scene.table.present()) is stays
 
 
@@ -166,11 +166,11 @@ def test_what_a_compaction_wrote_goes_although_its_changelog_stays() -> None:
     scene.commit("+A")
     scene.commit("-A", "+C", source=1)
     scene.commit("+B")
-    scene.run("expire_snapshots", retain_max=1)
+    scene.run("expire-snapshots", retain_max=1)
     assert scene.ids("changelog") == [1, 2]
     scene.commit("-C", "+D")
     scene.commit("+E")
-    scene.run("expire_snapshots", retain_max=1)
+    scene.run("expire-snapshots", retain_max=1)
     assert scene.table.present() == {"A", "B", "D", "E"}
 
 
@@ -181,11 +181,11 @@ def test_a_commit_without_a_changelog_leaves_a_bare_document(producer: str) -> N
     scene.commit("+A")
     scene.table.commit("-A", "+C", kind="COMPACT")
     scene.commit("+B")
-    assert scene.run("expire_snapshots", retain_max=1).all_warnings() == ()
+    assert scene.run("expire-snapshots", retain_max=1).all_warnings() == ()
     scene.commit("-C", "+D")
-    assert scene.run("expire_snapshots", retain_max=1).all_warnings() == ()
+    assert scene.run("expire-snapshots", retain_max=1).all_warnings() == ()
     assert scene.table.present() == {"B", "D", "L1", "L3", "L4"}
-    report = scene.run("expire_changelogs", retain_max=2)
+    report = scene.run("expire-changelogs", retain_max=2)
     assert report.all_warnings() == ()
     assert report.outcome is not None and report.outcome.already_gone == 0
     assert scene.table.present() == {"B", "D", "L3", "L4"}
@@ -213,17 +213,17 @@ def test_a_hole_in_the_middle_is_skipped() -> None:
     scene = _moved(10)
     for number in (4, 5):
         scene.table.remove(f"changelog/changelog-{number}")
-    scene.run("expire_changelogs", retain_max=3)
+    scene.run("expire-changelogs", retain_max=3)
     assert scene.ids("changelog") == [8]
 
 
 def test_a_hole_exactly_at_the_end_stalls() -> None:
     scene = _moved(10)
     scene.table.remove("changelog/changelog-7")
-    assert scene.run("expire_changelogs", retain_max=4, retain_min=4).status == "nothing_to_do"
+    assert scene.run("expire-changelogs", retain_max=4, retain_min=4).status == "nothing_to_do"
     assert scene.ids("changelog") == [1, 2, 3, 4, 5, 6, 8]
     assert scene.hint("changelog/EARLIEST") is None
-    assert scene.run("expire_changelogs", retain_max=3, retain_min=3).status == "done"
+    assert scene.run("expire-changelogs", retain_max=3, retain_min=3).status == "done"
 
 
 # All of them.
@@ -233,24 +233,24 @@ def test_a_hole_exactly_at_the_end_stalls() -> None:
 def test_delete_all(producer: str) -> None:
     scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(6)
-    scene.run("expire_snapshots")
-    scene.run("expire_changelogs", retain_max=5, retain_min=5)
+    scene.run("expire-snapshots")
+    scene.run("expire-changelogs", retain_max=5, retain_min=5)
     assert scene.hint("changelog/EARLIEST") == "2"
-    assert scene.run("expire_changelogs", delete_all=True).status == "done"
+    assert scene.run("expire-changelogs", delete_all=True).status == "done"
     assert scene.ids("changelog") == []
     assert list(scene.store.list("changelog/")) == [], "the hints are gone too"
     # F4 left the table at snapshot 5, so it goes with that one's changelog.
     assert scene.table.present() == {"F5", "F6"} | ({"F4"} if producer == "none" else {"L5", "L6"})
-    assert scene.run("expire_changelogs", delete_all=True).status == "nothing_to_do"
+    assert scene.run("expire-changelogs", delete_all=True).status == "nothing_to_do"
 
 
 def test_delete_all_wants_changelogs_older_than_all_snapshots() -> None:
     scene = _moved(6)
     scene.table.changelog_document(5)
-    report = scene.run("expire_changelogs", delete_all=True)
+    report = scene.run("expire-changelogs", delete_all=True)
     assert report.refusal is not None and report.refusal.code == "changelogs_not_separate"
     with pytest.raises(UsageError, match="delete_all deletes every changelog"):
-        scene.run("expire_changelogs", delete_all=True, retain_max=3)
+        scene.run("expire-changelogs", delete_all=True, retain_max=3)
 
 
 # By hand.
@@ -261,18 +261,18 @@ def test_expiry_by_hand_leaves_no_hole(producer: str) -> None:
     """The engine's procedure forgets that changelogs live longer, and removes what their readers need."""
     scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(5)
-    scene.run("expire_snapshots", retain_max=3, retain_min=1)
-    scene.run("expire_snapshots", retain_max=1, retain_min=1)
+    scene.run("expire-snapshots", retain_max=3, retain_min=1)
+    scene.run("expire-snapshots", retain_max=1, retain_min=1)
     assert (scene.ids(), scene.ids("changelog")) == ([5], [1, 2, 3, 4])
 
 
 def test_by_hand_everything_stays_that_the_call_does_not_speak_of() -> None:
     scene = _moved(10)
-    assert scene.run("expire_changelogs").status == "nothing_to_do"
-    assert scene.run("expire_changelogs", retain_min=1).status == "nothing_to_do"
-    assert scene.run("expire_changelogs", older_than=NOW_MS - 86_400_000 + 1_200_000).status == "done"
+    assert scene.run("expire-changelogs").status == "nothing_to_do"
+    assert scene.run("expire-changelogs", retain_min=1).status == "nothing_to_do"
+    assert scene.run("expire-changelogs", older_than=NOW_MS - 86_400_000 + 1_200_000).status == "done"
     assert scene.ids("changelog") == [3, 4, 5, 6, 7, 8], "committed exactly then: stays"
-    scene.run("expire_changelogs", retain_max=3, max_deletes=2)
+    scene.run("expire-changelogs", retain_max=3, max_deletes=2)
     assert scene.ids("changelog") == [5, 6, 7, 8]
 
 
@@ -287,16 +287,16 @@ def test_by_hand_everything_stays_that_the_call_does_not_speak_of() -> None:
 )
 def test_rules_that_mean_nothing_are_refused(arguments: dict[str, object], code: str) -> None:
     scene = _moved(4)
-    report = scene.run("expire_changelogs", **arguments)
+    report = scene.run("expire-changelogs", **arguments)
     assert report.refusal is not None and report.refusal.code == code
 
 
 def test_a_table_without_changelogs_has_nothing_to_do() -> None:
     scene = ChangelogWorld()
-    assert scene.run("expire_changelogs", retain_max=1).status == "nothing_to_do"
+    assert scene.run("expire-changelogs", retain_max=1).status == "nothing_to_do"
     scene.commits(3)
-    assert scene.run("expire_changelogs", retain_max=1).status == "nothing_to_do"
-    assert scene.run("expire_changelogs", delete_all=True).status == "nothing_to_do"
+    assert scene.run("expire-changelogs", retain_max=1).status == "nothing_to_do"
+    assert scene.run("expire-changelogs", delete_all=True).status == "nothing_to_do"
 
 
 # Other roots.
@@ -308,9 +308,9 @@ def test_a_tag_on_a_snapshot_that_is_a_changelog_now(producer: str) -> None:
     scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(6)
     scene.table.tag("t", snapshot=3)
-    scene.run("expire_snapshots", retain_max=1)
+    scene.run("expire-snapshots", retain_max=1)
     assert "F3" in scene.table.present()
-    scene.run("expire_changelogs", retain_max=2)
+    scene.run("expire-changelogs", retain_max=2)
     assert scene.ids("changelog") == [5]
     assert "F3" in scene.table.present()
     assert "L3" not in scene.table.present()
@@ -321,12 +321,12 @@ def test_the_tag_goes_before_the_changelog(producer: str) -> None:
     scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(6)
     scene.table.tag("t", snapshot=3)
-    scene.run("expire_snapshots", retain_max=1)
+    scene.run("expire-snapshots", retain_max=1)
     scene.table.remove("tag/tag-t")
     assert_roots_readable(scene.table)
     scene.commits(1)
-    scene.run("expire_snapshots", retain_max=1)
-    scene.run("expire_changelogs", retain_max=2)
+    scene.run("expire-snapshots", retain_max=1)
+    scene.run("expire-changelogs", retain_max=2)
     assert scene.ids("changelog") == [6]
 
 
@@ -339,17 +339,17 @@ def test_a_branch_keeps_its_own_changelogs_and_protects_the_other_side(producer:
     for number in (1, 2, 3):
         branch.commit(f"+B{number}", *([f"-B{number - 1}"] if number > 1 else ["-F3"]))
     scene.table.remove("tag/tag-t")
-    scene.run("expire_snapshots", retain_max=1)
-    scene.run("expire_changelogs", retain_max=1)
+    scene.run("expire-snapshots", retain_max=1)
+    scene.run("expire-changelogs", retain_max=1)
     assert (scene.ids(), scene.ids("changelog")) == ([4], [3])
-    scene.run("expire_snapshots", on="b", retain_max=1)
+    scene.run("expire-snapshots", on="b", retain_max=1)
     assert scene.ids("branch/branch-b/changelog") == [3, 4, 5]
     assert scene.ids("changelog") == [3]
-    scene.run("expire_changelogs", on="b", retain_max=2)
+    scene.run("expire-changelogs", on="b", retain_max=2)
     assert scene.ids("branch/branch-b/changelog") == [5]
     scene.commits(2)
-    scene.run("expire_snapshots", retain_max=1)
-    scene.run("expire_changelogs", delete_all=True)
+    scene.run("expire-snapshots", retain_max=1)
+    scene.run("expire-changelogs", delete_all=True)
     assert scene.ids("branch/branch-b/changelog") == [5]
 
 
@@ -359,7 +359,7 @@ def test_a_rollback_to_a_tag_and_then_expiry(producer: str) -> None:
     scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(10)
     scene.table.tag("t", snapshot=4)
-    scene.run("expire_snapshots", retain_max=4, retain_min=4)
+    scene.run("expire-snapshots", retain_max=4, retain_min=4)
     for number in range(1, 7):  # the builder learns what happened
         scene.table.changelog_document(number)
         scene.table.remove(f"snapshot/snapshot-{number}")
@@ -380,13 +380,13 @@ def test_an_undecoupled_table_keeps_what_leftover_changelogs_need(producer: str)
     """The options were changed back; documents are still there, and the engine would break them."""
     scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(6)
-    scene.run("expire_snapshots", retain_max=3, retain_min=1)
+    scene.run("expire-snapshots", retain_max=3, retain_min=1)
     scene.table.alter(options={f"changelog.{key}": OPTIONS[f"snapshot.{key}"] for key in _LIMIT_KEYS})
-    scene.run("expire_snapshots", retain_max=1)
+    scene.run("expire-snapshots", retain_max=1)
     assert (scene.ids(), scene.ids("changelog")) == ([6], [1, 2, 3])
     assert scene.table.present() >= ({"F1", "F2", "F3"} if producer == "none" else {"L1", "L2", "L3"})
     assert not {"F4", "F5", "L4", "L5"} & scene.table.present()
-    assert scene.run("expire_changelogs", delete_all=True).status == "done"
+    assert scene.run("expire-changelogs", delete_all=True).status == "done"
     assert scene.ids("changelog") == []
     assert not {"F1", "F2", "L1", "L2", "L3"} & scene.table.present()
 
@@ -395,7 +395,7 @@ def test_an_undecoupled_table_keeps_what_leftover_changelogs_need(producer: str)
 
 
 @pytest.mark.parametrize("body", [b"{", b'{"id": 2}', b""])
-@pytest.mark.parametrize("operation", ["expire_snapshots", "expire_changelogs"])
+@pytest.mark.parametrize("operation", ["expire-snapshots", "expire-changelogs"])
 def test_a_damaged_changelog_document_refuses(operation: str, body: bytes) -> None:
     """What it needs cannot be known."""
     scene = _moved(6)
@@ -417,7 +417,7 @@ def test_a_damaged_list_of_a_changelog_that_stays_keeps_all_data(damage: str) ->
     scene.commit("-C", "+D")
     scene.commit("+E")
     present = scene.table.present()
-    report = scene.maintainer().run("expire_snapshots", retain_max=1)
+    report = scene.maintainer().run("expire-snapshots", retain_max=1)
     assert report.status == "done"
     assert scene.table.present() == present
     assert any("changelog 2" in warning for warning in report.all_warnings())
@@ -429,7 +429,7 @@ def test_a_damaged_changelog_list_that_stays_keeps_changelogs(damage: str) -> No
     scene = _moved(6, "input")
     path = f"manifest/{scene.table.document('snapshot/snapshot-4')['changelogManifestList']}"
     getattr(scene.table, damage)(path)
-    report = scene.maintainer().run("expire_changelogs", retain_max=3)
+    report = scene.maintainer().run("expire-changelogs", retain_max=3)
     assert report.status == "done"
     assert scene.ids("changelog") == [4]
     assert {"L1", "L2", "L3"} <= scene.table.present()
@@ -441,7 +441,7 @@ def test_a_damaged_list_of_a_changelog_that_goes_frees_nothing_of_it(producer: s
     scene = _moved(6, producer)
     name = "deltaManifestList" if producer == "none" else "changelogManifestList"
     getattr(scene.table, damage)(f"manifest/{scene.table.document('snapshot/snapshot-2')[name]}")
-    report = scene.maintainer().run("expire_changelogs", retain_max=3)
+    report = scene.maintainer().run("expire-changelogs", retain_max=3)
     assert report.status == "done"
     assert scene.ids("changelog") == [4]
     assert any("changelog 2 expires and frees less" in warning for warning in report.all_warnings())
@@ -455,7 +455,7 @@ def test_a_damaged_list_of_a_changelog_that_goes_frees_nothing_of_it(producer: s
 def test_a_damaged_head_refuses() -> None:
     scene = _moved(6)
     scene.table.corrupt(f"manifest/{scene.table.document('snapshot/snapshot-6')['deltaManifestList']}")
-    report = scene.maintainer().run("expire_changelogs", retain_max=3)
+    report = scene.maintainer().run("expire-changelogs", retain_max=3)
     assert report.refusal is not None and report.refusal.code == "unreadable_root"
 
 
@@ -505,7 +505,7 @@ def test_documents_and_changelogs_are_taken_back_when_a_rollback_begins() -> Non
         return result
 
     scene.store.delete = delete  # type: ignore[method-assign, assignment]
-    report = maintainer.run("expire_snapshots", retain_max=2)
+    report = maintainer.run("expire-snapshots", retain_max=2)
     assert (began, report.status) == ([True], "stale")
     scene.store.delete = deleted  # type: ignore[method-assign]
     assert scene.ids() == [1, 2, 3]
@@ -521,5 +521,5 @@ def _moved(commits: int, producer: str = "none") -> ChangelogWorld:
     """Return a table whose snapshots are changelogs but for the newest two."""
     scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(commits)
-    assert scene.run("expire_snapshots").status == "done"
+    assert scene.run("expire-snapshots").status == "done"
     return scene

@@ -57,7 +57,7 @@ def scene() -> ConsumedWorld:
 def test_the_slowest_consumer_holds_back_snapshots(scene: ConsumedWorld) -> None:
     scene.consumer("fast", 9)
     scene.consumer("slow", 4)
-    report = scene.run("expire_snapshots")
+    report = scene.run("expire-snapshots")
     assert scene.ids() == list(range(4, 11))
     assert report.plan is not None and report.plan.header.kept["consumer"] == 6
     assert scene.names() == {"fast": 9, "slow": 4}
@@ -65,7 +65,7 @@ def test_the_slowest_consumer_holds_back_snapshots(scene: ConsumedWorld) -> None
 
 def test_a_consumer_before_everything_holds_back_everything(scene: ConsumedWorld) -> None:
     scene.consumer("slow", 1)
-    assert scene.run("expire_snapshots").status == "nothing_to_do"
+    assert scene.run("expire-snapshots").status == "nothing_to_do"
     assert scene.ids() == list(range(1, 11))
 
 
@@ -74,21 +74,21 @@ def test_consumers_of_another_branch_do_not_count(scene: ConsumedWorld) -> None:
     branch = scene.table.branch("b", from_tag="t")
     branch.commit("+B")
     scene.consumer("slow", 2, table=branch)
-    scene.run("expire_snapshots")
+    scene.run("expire-snapshots")
     assert scene.ids() == [10]
-    scene.run("expire_snapshots", on="b")
+    scene.run("expire-snapshots", on="b")
     assert scene.ids("branch/branch-b/snapshot") == [2, 3]
-    scene.run("reset_consumer", on="b", consumer_id="slow")
+    scene.run("reset-consumer", on="b", consumer_id="slow")
     assert scene.names("branch/branch-b/consumer") == {}
-    assert scene.run("expire_snapshots", on="b").status == "done"
+    assert scene.run("expire-snapshots", on="b").status == "done"
     assert scene.ids("branch/branch-b/snapshot") == [3]
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"{}", b'{"nextSnapshot": "x"}', b'{"nextSnapshot": -1}'])
-@pytest.mark.parametrize("operation", ["expire_snapshots", "expire_changelogs"])
+@pytest.mark.parametrize("operation", ["expire-snapshots", "expire-changelogs"])
 def test_a_consumer_that_does_not_parse_refuses(operation: str, body: bytes) -> None:
     scene = ConsumedWorld(OPTIONS | DECOUPLED)
-    scene.run("expire_snapshots", retain_max=5)
+    scene.run("expire-snapshots", retain_max=5)
     scene.store.put("consumer/consumer-odd", body)
     before = {entry.key for entry in scene.store.list("")}
     report = scene.run(operation, retain_max=2)
@@ -97,10 +97,10 @@ def test_a_consumer_that_does_not_parse_refuses(operation: str, body: bytes) -> 
     assert {entry.key for entry in scene.store.list("")} == before
 
 
-@pytest.mark.parametrize("operation", ["expire_snapshots", "expire_changelogs"])
+@pytest.mark.parametrize("operation", ["expire-snapshots", "expire-changelogs"])
 def test_a_consumer_that_appears_before_the_execution_ends_the_plan(operation: str) -> None:
     scene = ConsumedWorld(OPTIONS | DECOUPLED)
-    scene.run("expire_snapshots", retain_max=3)
+    scene.run("expire-snapshots", retain_max=3)
     planned = scene.run(operation, execute=False, retain_max=2)
     assert planned.plan is not None and planned.status == "planned"
     scene.consumer("late", 1)
@@ -126,13 +126,13 @@ def test_without_the_option_nobody_is_forgotten() -> None:
     scene = ConsumedWorld({key: value for key, value in OPTIONS.items() if key != "consumer.expiration-time"})
     scene.consumer("reader", 4, 1000 * DAY_MS)
     report = scene.maintain()
-    assert report.steps is not None and [step.operation for step in report.steps] == ["expire_snapshots"]
+    assert report.steps is not None and [step.operation for step in report.steps] == ["expire-snapshots"]
     assert scene.names() == {"reader": 4}
 
 
 def test_expiry_by_hand_forgets_nobody(scene: ConsumedWorld) -> None:
     scene.consumer("reader", 4, 2 * DAY_MS)
-    scene.run("expire_snapshots")
+    scene.run("expire-snapshots")
     assert scene.names() == {"reader": 4}
     assert scene.ids() == list(range(4, 11))
 
@@ -243,9 +243,9 @@ def test_patterns_match_whole_names(
     names = {"a", "ab", "b-1", "b-2"}
     for name in names:
         scene.consumer(name, 5)
-    planned = scene.run("clear_consumers", execute=False, including_consumers=including, excluding_consumers=excluding)
+    planned = scene.run("clear-consumers", execute=False, including_consumers=including, excluding_consumers=excluding)
     assert set(scene.names()) == names
-    report = scene.run("clear_consumers", including_consumers=including, excluding_consumers=excluding)
+    report = scene.run("clear-consumers", including_consumers=including, excluding_consumers=excluding)
     assert report.status == ("done" if gone else "nothing_to_do")
     assert set(scene.names()) == names - gone
     assert report.plan is not None and planned.plan is not None
@@ -255,67 +255,67 @@ def test_patterns_match_whole_names(
 
 def test_a_pattern_that_does_not_compile_is_a_usage_error(scene: ConsumedWorld) -> None:
     with pytest.raises(UsageError, match="expected a regular expression"):
-        scene.run("clear_consumers", including_consumers="a(")
+        scene.run("clear-consumers", including_consumers="a(")
 
 
 def test_a_table_without_snapshots_may_have_consumers() -> None:
     """They are cleared all the same; only expiries look for snapshots."""
     scene = ConsumedWorld(commits=0)
     scene.consumer("early", 1)
-    assert scene.run("clear_consumers").status == "done"
+    assert scene.run("clear-consumers").status == "done"
     assert scene.names() == {}
 
 
 def test_a_damaged_consumer_can_be_cleared(scene: ConsumedWorld) -> None:
     """It is the way out where it blocks everything else."""
     scene.store.put("consumer/consumer-odd", b"{")
-    assert scene.run("clear_consumers", including_consumers="odd").status == "done"
-    assert scene.run("expire_snapshots").status == "done"
+    assert scene.run("clear-consumers", including_consumers="odd").status == "done"
+    assert scene.run("expire-snapshots").status == "done"
 
 
 def test_reset_moves_a_consumer(scene: ConsumedWorld) -> None:
     scene.consumer("reader", 4)
-    assert scene.run("reset_consumer", consumer_id="reader", next_snapshot_id=7).status == "done"
+    assert scene.run("reset-consumer", consumer_id="reader", next_snapshot_id=7).status == "done"
     assert scene.names() == {"reader": 7}
-    scene.run("expire_snapshots")
+    scene.run("expire-snapshots")
     assert scene.ids() == list(range(7, 11))
 
 
 def test_reset_makes_a_consumer_that_is_not_there(scene: ConsumedWorld) -> None:
-    scene.run("reset_consumer", consumer_id="new", next_snapshot_id="6")
+    scene.run("reset-consumer", consumer_id="new", next_snapshot_id="6")
     assert scene.names() == {"new": 6}
 
 
 def test_reset_writes_what_the_engine_writes(scene: ConsumedWorld) -> None:
-    scene.run("reset_consumer", consumer_id="new", next_snapshot_id=6)
+    scene.run("reset-consumer", consumer_id="new", next_snapshot_id=6)
     assert scene.store.read("consumer/consumer-new").data == b'{\n  "nextSnapshot" : 6\n}'
 
 
 def test_reset_without_a_snapshot_removes(scene: ConsumedWorld) -> None:
     scene.consumer("reader", 4)
     scene.consumer("other", 5)
-    assert scene.run("reset_consumer", consumer_id="reader").status == "done"
+    assert scene.run("reset-consumer", consumer_id="reader").status == "done"
     assert scene.names() == {"other": 5}
 
 
 @pytest.mark.parametrize("next_snapshot", [0, 11, 3])
 def test_reset_to_a_missing_snapshot_is_refused(scene: ConsumedWorld, next_snapshot: int) -> None:
-    scene.run("expire_snapshots", retain_max=5)
+    scene.run("expire-snapshots", retain_max=5)
     scene.consumer("reader", 8)
-    report = scene.run("reset_consumer", consumer_id="reader", next_snapshot_id=next_snapshot)
+    report = scene.run("reset-consumer", consumer_id="reader", next_snapshot_id=next_snapshot)
     assert report.refusal is not None and report.refusal.code == "no_such_snapshot"
     assert scene.names() == {"reader": 8}
 
 
 def test_reset_of_a_missing_consumer_is_refused(scene: ConsumedWorld) -> None:
-    report = scene.run("reset_consumer", consumer_id="nobody")
+    report = scene.run("reset-consumer", consumer_id="nobody")
     assert report.refusal is not None and report.refusal.code == "no_such_consumer"
 
 
 @pytest.mark.parametrize("name", [None, "", "a/b", "..", "a\0b"])
 def test_reset_wants_a_name(scene: ConsumedWorld, name: str | None) -> None:
     with pytest.raises(UsageError):
-        scene.run("reset_consumer", consumer_id=name, next_snapshot_id=5)
+        scene.run("reset-consumer", consumer_id=name, next_snapshot_id=5)
 
 
 def _before_delete(scene: ConsumedWorld, act: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""`create_branch`: what a branch consists of, what it is made of, and what is refused."""
+"""`create-branch`: what a branch consists of, what it is made of, and what is refused."""
 
 import json
 import re
@@ -33,7 +33,7 @@ class Place:
         self.maintainer = Maintainer(self.store)
 
     def run(self, *, execute: bool = True, **arguments: Any) -> RunReport:
-        return self.maintainer.run("create_branch", execute=execute, **{"branch": "b", **arguments})
+        return self.maintainer.run("create-branch", execute=execute, **{"branch": "b", **arguments})
 
     def made(self) -> dict[str, bytes]:
         """Return what lies in the branch's folder."""
@@ -83,7 +83,7 @@ def test_an_empty_branch_has_all_schemas() -> None:
 def test_an_empty_branch_of_an_empty_table() -> None:
     store = MemoryStore("memory://bucket/t")
     TableBuilder(store)
-    report = Maintainer(store).run("create_branch", branch="b")
+    report = Maintainer(store).run("create-branch", branch="b")
     assert report.status == "done"
     assert [entry.key for entry in store.list("branch/")] == [f"{FOLDER}schema/schema-0"]
 
@@ -286,9 +286,9 @@ def test_the_calls_words() -> None:
     with pytest.raises(UsageError, match="found both"):
         place.run(tag="t", snapshot=2)
     with pytest.raises(UsageError, match="branch: expected the name"):
-        place.maintainer.run("create_branch")
-    with pytest.raises(UsageError, match="create_branch works from main"):
-        Maintainer(place.store, branch="x").run("create_branch", branch="b")
+        place.maintainer.run("create-branch")
+    with pytest.raises(UsageError, match="create-branch works from main"):
+        Maintainer(place.store, branch="x").run("create-branch", branch="b")
     assert place.made() == {}
 
 

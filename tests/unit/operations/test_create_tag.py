@@ -1,4 +1,4 @@
-"""`create_tag` and `replace_tag`: what a tag is made of, what it says, and what is refused."""
+"""`create-tag` and `replace-tag`: what a tag is made of, what it says, and what is refused."""
 
 import json
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class Place:
             self.table.commit(*gone, f"+F{number}", time_ms=START_MS + number * MINUTE_MS)
         self.maintainer = Maintainer(self.store)
 
-    def run(self, operation: str = "create_tag", *, execute: bool = True, **arguments: Any) -> RunReport:
+    def run(self, operation: str = "create-tag", *, execute: bool = True, **arguments: Any) -> RunReport:
         return self.maintainer.run(operation, execute=execute, **{"tag": "now", **arguments})
 
     def tag(self, name: str = "now", branch: str = "") -> dict[str, Any]:
@@ -177,7 +177,7 @@ def test_a_text_that_may_be_a_tag_a_watermark_or_an_id() -> None:
     for text, expected in (("3", 5), ("2", 2), ("watermark-101", 4)):
         assert place.run(tag=f"of-{text}", version=text).status == "done"
         assert place.tag(f"of-{text}")["id"] == expected
-    report = place.maintainer.run("replace_tag", tag="of-2", version="watermark-300")
+    report = place.maintainer.run("replace-tag", tag="of-2", version="watermark-300")
     assert report.status == "done" and report.plan is not None
     assert report.plan.header.arguments == {"tag": "of-2", "version": "watermark-300"}
     assert place.tag("of-2")["id"] == 6
@@ -219,11 +219,11 @@ def test_the_branch_has_tags_of_its_own() -> None:
     branch = place.table.branch("b", from_tag="base")
     branch.commit("+B")
     maintainer = Maintainer(place.store, branch="b")
-    assert maintainer.run("create_tag", tag="now").status == "done"
+    assert maintainer.run("create-tag", tag="now").status == "done"
     assert place.tag(branch="branch/branch-b/")["id"] == 3
-    assert code_of(maintainer.run("create_tag", tag="now")) == "tag_exists"
-    assert code_of(maintainer.run("create_tag", tag="other", snapshot=5)) == "no_such_snapshot"
-    assert code_of(Maintainer(place.store, branch="c").run("create_tag", tag="x")) == "no_such_branch"
+    assert code_of(maintainer.run("create-tag", tag="now")) == "tag_exists"
+    assert code_of(maintainer.run("create-tag", tag="other", snapshot=5)) == "no_such_snapshot"
+    assert code_of(Maintainer(place.store, branch="c").run("create-tag", tag="x")) == "no_such_branch"
 
 
 # How long it lives.
@@ -283,7 +283,7 @@ def test_an_unknown_zone(zone: str) -> None:
 @pytest.mark.parametrize(
     "name", ["", " ", "\t", "a/b", "/", "..", ".", "a\nb", "a\x00b", "\x7f", "x" * 300, "\udcff", "success-file"]
 )
-@pytest.mark.parametrize("operation", ["create_tag", "replace_tag"])
+@pytest.mark.parametrize("operation", ["create-tag", "replace-tag"])
 def test_names_that_no_tag_may_have(name: str, operation: str) -> None:
     place = Place()
     for execute in (False, True):
@@ -354,14 +354,14 @@ def test_a_name_that_is_taken_matters_after_the_source() -> None:
         ("2027-01-14 05", {"tag.automatic-creation": "watermark", "tag.creation-period": "hourly"}, "auto_tag_exists"),
     ],
 )
-@pytest.mark.parametrize("operation", ["create_tag", "replace_tag"])
+@pytest.mark.parametrize("operation", ["create-tag", "replace-tag"])
 def test_no_snapshot_has_two_automatic_tags(
     name: str, options: dict[str, str], code: str | None, operation: str
 ) -> None:
     place = Place(**options)
     place.table.tag("2027-01-13 04" if "tag.creation-period" in options else "2027-01-13", 5)
     place.table.tag("manual", 5)
-    if operation == "replace_tag":
+    if operation == "replace-tag":
         place.table.tag(name, 2)
     report = place.run(operation, tag=name)
     if code is None:
@@ -394,31 +394,31 @@ def test_replace() -> None:
     place = Place(**{"tag.default-time-retained": "7 d"})
     assert place.run(snapshot=2).status == "done"
     assert place.tag()["tagTimeRetained"] == 604800
-    report = place.run("replace_tag", snapshot=3)
+    report = place.run("replace-tag", snapshot=3)
     assert report.status == "done"
     assert place.tag()["id"] == 3
     assert "tagTimeRetained" not in place.tag()
-    assert place.run("replace_tag", snapshot=3).status == "nothing_to_do"
-    assert place.run("replace_tag", time_retained="1 d").status == "done"
+    assert place.run("replace-tag", snapshot=3).status == "nothing_to_do"
+    assert place.run("replace-tag", time_retained="1 d").status == "done"
     assert (place.tag()["id"], place.tag()["tagTimeRetained"]) == (5, 86400)
 
 
 @pytest.mark.parametrize("execute", [False, True])
 def test_replace_what_is_not_there(execute: bool) -> None:
-    assert code_of(Place().run("replace_tag", execute=execute)) == "no_such_tag"
+    assert code_of(Place().run("replace-tag", execute=execute)) == "no_such_tag"
 
 
 def test_replace_what_does_not_parse() -> None:
     """That is how such a tag is mended."""
     place = Place()
     place.store.put("tag/tag-now", b"{")
-    assert place.run("replace_tag").status == "done"
+    assert place.run("replace-tag").status == "done"
     assert place.tag()["id"] == 5
 
 
 def test_replace_has_no_such_argument() -> None:
-    with pytest.raises(UsageError, match="replace_tag has no argument 'ignore_if_exists'"):
-        Place().run("replace_tag", ignore_if_exists=True)
+    with pytest.raises(UsageError, match="replace-tag has no argument 'ignore_if_exists'"):
+        Place().run("replace-tag", ignore_if_exists=True)
 
 
 # The engine.
@@ -451,7 +451,7 @@ def test_what_cannot_be_promised(
         {"metadata.iceberg.storage": "table-location"},
     ],
 )
-@pytest.mark.parametrize("operation", ["create_tag", "replace_tag"])
+@pytest.mark.parametrize("operation", ["create-tag", "replace-tag"])
 def test_engine_callbacks(options: dict[str, str], operation: str) -> None:
     place = Place(**options)
     report = place.run(operation)
@@ -473,7 +473,7 @@ def test_success_files() -> None:
     assert place.run().status == "done"
     assert json.loads(place.store.read(path).data) == {"creationTime": 7, "modificationTime": START_MS}
     place.table.remove(path)
-    assert place.run("replace_tag", snapshot=2).status == "done"
+    assert place.run("replace-tag", snapshot=2).status == "done"
     assert path not in [entry.key for entry in place.store.list("tag/")]
 
 
@@ -543,7 +543,7 @@ def test_what_an_intent_says(intent: Intent | None, is_going: bool) -> None:
         assert code_of(report) == "snapshot_is_going"
         assert report.refusal is not None
         assert report.refusal.message.endswith("; the tag is withdrawn")
-    replaced = place.run("replace_tag", snapshot=2) if not is_going else None
+    replaced = place.run("replace-tag", snapshot=2) if not is_going else None
     assert replaced is None or replaced.status == "nothing_to_do"
 
 
@@ -563,17 +563,17 @@ def test_without_a_control_location() -> None:
     """A plan is made all the same; carried out it needs the place where maintainers meet."""
     place = Place()
     table = replace(place.maintainer.table, area=None)
-    assert run_operation(table, "create_tag", {"tag": "now"}, execute=False).status == "planned"
+    assert run_operation(table, "create-tag", {"tag": "now"}, execute=False).status == "planned"
     with pytest.raises(UsageError) as raised:
-        run_operation(table, "create_tag", {"tag": "now"}, execute=True)
+        run_operation(table, "create-tag", {"tag": "now"}, execute=True)
     assert raised.value.code == "control_missing"
     assert not list(place.store.list("tag/"))
 
 
-@pytest.mark.parametrize("operation", ["create_tag", "replace_tag"])
+@pytest.mark.parametrize("operation", ["create-tag", "replace-tag"])
 def test_a_stored_plan_is_carried_out_once_and_for_a_time(operation: str) -> None:
     place = Place()
-    if operation == "replace_tag":
+    if operation == "replace-tag":
         place.table.tag("now", 1)
     plans = [place.run(operation, execute=False).plan for _ in range(2)]
     first, second = (plan.header.plan_id for plan in plans if plan is not None)
@@ -581,7 +581,7 @@ def test_a_stored_plan_is_carried_out_once_and_for_a_time(operation: str) -> Non
     assert (report.status, report.run_id) == ("done", "20270115T080000Z-00000000")
     assert place.maintainer.execute(first).status == "nothing_to_do"
     again = place.maintainer.execute(second)
-    if operation == "create_tag":  # the same bytes: what an earlier run of the plan would have left
+    if operation == "create-tag":  # the same bytes: what an earlier run of the plan would have left
         assert again.status == "done"
     else:
         assert again.status == "done", again.refusal
@@ -590,7 +590,7 @@ def test_a_stored_plan_is_carried_out_once_and_for_a_time(operation: str) -> Non
 def test_a_stored_plan_of_a_tag_that_changed() -> None:
     place = Place()
     place.table.tag("now", 1)
-    plan = place.run("replace_tag", execute=False).plan
+    plan = place.run("replace-tag", execute=False).plan
     assert plan is not None
     place.table.tag("now", 3)
     report = place.maintainer.execute(plan.header.plan_id)
@@ -660,7 +660,7 @@ def test_the_zone_of_the_fleet_policy() -> None:
             "fleet.json", json.dumps({"version": 1, "rules": [{"tables": "memory://bucket/t", **rule}]}).encode()
         )
         given = {"tag": "now", "time_retained": "1 d", **arguments}
-        return run_operation(table, "create_tag", given, execute=True)
+        return run_operation(table, "create-tag", given, execute=True)
 
     assert run({"mode": "observe", "time_zone": "Asia/Kolkata"}).status == "done"
     assert place.tag()["tagCreateTime"] == [2027, 1, 15, 13, 30]
@@ -680,7 +680,7 @@ def test_when_it_ends_is_noted_for_passes_without_commits() -> None:
     assert read_states(area)["main"].tags_due_ms == START_MS + 7 * 86_400_000
     write_state(area, {**read_states(area), "b": always_due(3, 4)})
     assert place.run(tag="day", time_retained="1 d").status == "done"
-    assert place.run("replace_tag", tag="day", time_retained="2 d").status == "done"
+    assert place.run("replace-tag", tag="day", time_retained="2 d").status == "done"
     assert read_states(area)["main"].tags_due_ms == START_MS + 86_400_000
     assert read_states(area)["b"] == always_due(3, 4)
     area.put("state.json", b"{")
@@ -704,7 +704,7 @@ def step(place: Place, **table: Any) -> RunReport:
     """Run the step that makes automatic tags."""
     report = run_operation(replace(place.maintainer.table, **table), AUTOMATIC, {}, execute=True)
     assert report.steps
-    return next(found for found in report.steps if found.operation == "auto_tags")
+    return next(found for found in report.steps if found.operation == "auto-tags")
 
 
 def test_time_that_runs_out_between_two_tags() -> None:

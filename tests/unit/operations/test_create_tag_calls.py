@@ -79,9 +79,9 @@ def test_all_sources_are_read() -> None:
         ({"ignore_if_exists": "perhaps"}, "ignore_if_exists: expected true or false"),
         ({"ignore_if_exists": 1}, "ignore_if_exists: expected true or false"),
         ({"time_zone": 1.5}, "time_zone: expected text"),
-        ({"target_tag": "x"}, "create_tag has no argument 'target_tag'"),
-        ({"options": {}}, "create_tag has no argument 'options'"),
-        ({"grace": "1 d"}, "create_tag has no argument 'grace'"),
+        ({"target_tag": "x"}, "create-tag has no argument 'target_tag'"),
+        ({"options": {}}, "create-tag has no argument 'options'"),
+        ({"grace": "1 d"}, "create-tag has no argument 'grace'"),
     ],
 )
 def test_what_means_nothing(arguments: dict[str, Any], sentence: str) -> None:

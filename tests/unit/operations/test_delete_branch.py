@@ -1,4 +1,4 @@
-"""`delete_branch`: what goes, in which order, what is lost with it, and what is refused."""
+"""`delete-branch`: what goes, in which order, what is lost with it, and what is refused."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,7 +46,7 @@ class Place:
         self.store.put(f"{FOLDER}schema/.schema-2.{UUID}.tmp", b"")
 
     def run(self, *, execute: bool = True, branch: str = "b") -> RunReport:
-        return self.maintainer.run("delete_branch", execute=execute, branch=branch)
+        return self.maintainer.run("delete-branch", execute=execute, branch=branch)
 
     def objects(self) -> dict[str, bytes]:
         return {entry.key: self.store.read(entry.key).data for entry in self.store.list("")}
@@ -173,7 +173,7 @@ def test_a_branch_of_which_schemas_or_snapshots_alone_are_there() -> None:
 def test_making_it_again() -> None:
     place = Place()
     assert place.run().status == "done"
-    assert place.maintainer.run("create_branch", branch="b", tag="t").status == "done"
+    assert place.maintainer.run("create-branch", branch="b", tag="t").status == "done"
     assert place.run().status == "done"
     assert place.left() == []
 
@@ -204,7 +204,7 @@ def test_what_is_lost_and_stranded() -> None:
 def test_a_branch_without_commits_loses_nothing() -> None:
     place = Place()
     place.table.branch("new", from_tag="t")
-    document: Any = place.maintainer.run("delete_branch", branch="new", execute=False).to_json()
+    document: Any = place.maintainer.run("delete-branch", branch="new", execute=False).to_json()
     assert document["findings"]["lost"] == {
         "snapshots": [],
         "changelogs": [],
@@ -268,8 +268,8 @@ def test_names_of_no_branch(name: str) -> None:
 
 def test_from_another_branch() -> None:
     place = Place()
-    with pytest.raises(UsageError, match="delete_branch works from main"):
-        Maintainer(place.store, branch="b").run("delete_branch", branch="b")
+    with pytest.raises(UsageError, match="delete-branch works from main"):
+        Maintainer(place.store, branch="b").run("delete-branch", branch="b")
 
 
 @pytest.mark.parametrize(
@@ -404,7 +404,7 @@ def test_a_document_that_changes_while_the_plan_is_made(name: str) -> None:
             return found
 
     maintainer = Maintainer(FaultyStore(place.store, Changing(), "table"), control=place.maintainer.control)
-    plan = maintainer.run("delete_branch", execute=False, branch="b").plan
+    plan = maintainer.run("delete-branch", execute=False, branch="b").plan
     assert plan is not None
     (action,) = (action for action in plan.actions if action.path == path)
     assert (action.etag, action.body) == (place.store.read(path).etag, other.decode())
@@ -415,9 +415,9 @@ def test_a_request_that_fails_is_no_unknown_object() -> None:
     place = Place()
     switch = Switch()
     stored = Maintainer(FaultyStore(place.store, switch, "table"), control=place.maintainer.control)
-    assert stored.run("delete_branch", execute=False, branch="b").status == "planned"
+    assert stored.run("delete-branch", execute=False, branch="b").status == "planned"
     listed = switch.calls.index(f"table list {FOLDER}")
     number = switch.calls.index(f"table read {FOLDER}snapshot/snapshot-4", listed) + 1
     failing = Maintainer(FaultyStore(place.store, Switch(number), "table"), control=place.maintainer.control)
     with pytest.raises(StorageError, match="broken on purpose"):
-        failing.run("delete_branch", execute=False, branch="b")
+        failing.run("delete-branch", execute=False, branch="b")

@@ -24,7 +24,7 @@ from tests.support.world import ReadWorld
 
 class TaggedWorld(ReadWorld):
     def delete(self, *names: str, on: str = "main", status: str = "done", **arguments: Any) -> RunReport:
-        return self.run("delete_tag", on=on, status=status, tag=list(names), **arguments)
+        return self.run("delete-tag", on=on, status=status, tag=list(names), **arguments)
 
     def tags(self) -> list[str]:
         return sorted(self.keys("tag/"))
@@ -101,7 +101,7 @@ def test_an_external_file_and_its_extra_file_go() -> None:
     maintainer = Maintainer(store, open_store=opener(outside), external_roots=(outside.location,))
     assert maintainer.expire().status == "done"
     assert len(list(outside.list(""))) == 2
-    assert maintainer.run("delete_tag", tag=["t"]).status == "done"
+    assert maintainer.run("delete-tag", tag=["t"]).status == "done"
     assert list(outside.list("")) == []
 
 
@@ -290,7 +290,7 @@ def test_a_tag_that_cannot_be_read_itself_frees_nothing(scene: TaggedWorld) -> N
     name = scene.table.document("tag/tag-t")["deltaManifestList"]
     scene.table.corrupt(f"manifest/{name}")
     before = scene.keys("manifest/")
-    report = scene.maintainer().run("delete_tag", tag=["t"])
+    report = scene.maintainer().run("delete-tag", tag=["t"])
     assert report.status == "done"
     assert any("tag t is deleted and frees nothing" in warning for warning in report.all_warnings())
     assert scene.tags() == ["tag/tag-u"]
@@ -306,7 +306,7 @@ def test_one_unreadable_tag_does_not_hold_back_another(scene: TaggedWorld) -> No
     scene.control = scene.new_control()
     name = scene.table.document("tag/tag-t")["baseManifestList"]
     scene.table.remove(f"manifest/{name}")
-    report = scene.maintainer().run("delete_tag", tag=["t", "u"])
+    report = scene.maintainer().run("delete-tag", tag=["t", "u"])
     assert report.status == "done"
     assert scene.table.present() == {"A", "C"}
 
@@ -319,7 +319,7 @@ def test_a_tag_that_stays_and_cannot_be_read_keeps_all_it_may_need(scene: Tagged
     scene.control = scene.new_control()
     name = scene.table.document("tag/tag-u")["deltaManifestList"]
     scene.table.corrupt(f"manifest/{name}")
-    report = scene.maintainer().run("delete_tag", tag=["t"])
+    report = scene.maintainer().run("delete-tag", tag=["t"])
     assert report.status == "done"
     assert scene.table.present() == {"A", "B", "C"}
     assert report.plan is not None
@@ -332,7 +332,7 @@ def test_a_damaged_newest_snapshot_keeps_the_tags(scene: TaggedWorld) -> None:
     scene.expire()
     name = scene.table.document("snapshot/snapshot-2")["deltaManifestList"]
     scene.table.corrupt(f"manifest/{name}")
-    report = scene.maintainer().run("delete_tag", tag=["t"])
+    report = scene.maintainer().run("delete-tag", tag=["t"])
     assert (report.status, report.refusal and report.refusal.code) == ("refused", "unreadable_root")
     assert scene.tags() == ["tag/tag-t"]
 
@@ -343,13 +343,13 @@ def test_a_document_that_does_not_parse_stays_and_protects(scene: TaggedWorld) -
     scene.table.tag("there", snapshot=3)
     scene.expire()
     scene.store.put("tag/tag-broken", b"{")
-    report = scene.maintainer().run("delete_tag", tag=["broken"])
+    report = scene.maintainer().run("delete-tag", tag=["broken"])
     assert report.status == "nothing_to_do"
     assert any("tag/tag-broken cannot be read, so it is kept" in warning for warning in report.all_warnings())
-    report = scene.maintainer().run("delete_tag", tag=["t"])
+    report = scene.maintainer().run("delete-tag", tag=["t"])
     assert (report.status, report.refusal and report.refusal.code) == ("refused", "unreadable_root")
     assert scene.table.present() == {"A", "C"}
-    report = scene.maintainer().run("delete_tag", tag=["there"])
+    report = scene.maintainer().run("delete-tag", tag=["there"])
     assert report.status == "done", "no file is at stake"
     assert scene.tags() == ["tag/tag-broken", "tag/tag-t"]
 
@@ -359,7 +359,7 @@ def test_without_any_snapshot_the_document_goes_alone(scene: TaggedWorld) -> Non
     scene.table.tag("t", snapshot=1)
     scene.expire()
     scene.table.remove("snapshot/snapshot-2")
-    report = scene.maintainer().run("delete_tag", tag=["t"])
+    report = scene.maintainer().run("delete-tag", tag=["t"])
     assert report.status == "done"
     assert any("no snapshot is left" in warning for warning in report.all_warnings())
     assert scene.table.present() == {"A", "B"}
@@ -380,7 +380,7 @@ def test_two_states_by_one_id_free_nothing(scene: TaggedWorld) -> None:
     table.tag("new", snapshot=3)
     table.commit("-D", "+E")
     scene.maintainer().expire()
-    report = scene.maintainer().run("delete_tag", tag=["old", "new"])
+    report = scene.maintainer().run("delete-tag", tag=["old", "new"])
     assert report.status == "done"
     assert any("differ about snapshot 3" in warning for warning in report.all_warnings())
     assert table.present() >= {"C", "D"}
@@ -410,7 +410,7 @@ def test_names_of_no_tag_touch_nothing(scene: TaggedWorld, name: str) -> None:
 def test_without_a_name(scene: TaggedWorld) -> None:
     _replacements(scene.table, "AB")
     with pytest.raises(UsageError, match="expected the name of a tag"):
-        scene.maintainer().run("delete_tag")
+        scene.maintainer().run("delete-tag")
 
 
 def test_a_dry_run_deletes_nothing_and_its_plan_can_be_executed(scene: TaggedWorld) -> None:
@@ -418,7 +418,7 @@ def test_a_dry_run_deletes_nothing_and_its_plan_can_be_executed(scene: TaggedWor
     scene.table.tag("t", snapshot=1)
     scene.expire()
     before = {entry.key for entry in scene.store.list("")}
-    planned = scene.maintainer().run("delete_tag", tag=["t"], execute=False)
+    planned = scene.maintainer().run("delete-tag", tag=["t"], execute=False)
     assert planned.status == "planned"
     assert {entry.key for entry in scene.store.list("")} == before
     assert planned.plan is not None
@@ -528,7 +528,7 @@ def test_each_object_is_read_once_and_files_go_a_thousand_at_a_time() -> None:
     assert Maintainer(store).expire().status == "done"
     reads.clear()
     maintainer = Maintainer(store)  # which remembers nothing
-    planned = maintainer.run("delete_tag", tag=[f"day-{day}" for day in range(1, 13)], execute=False)
+    planned = maintainer.run("delete-tag", tag=[f"day-{day}" for day in range(1, 13)], execute=False)
     assert max(Counter(reads).values()) == 1
     manifests = {path for path in reads if path.startswith("manifest/")}
     assert manifests <= {path for root in table.roots() if table.exists(root) for path in table.referenced(root)}
@@ -598,6 +598,6 @@ def test_files_by_the_rule_are_those_of_a_plain_difference() -> None:
             if root.removeprefix("tag/tag-") not in going:
                 needed |= {file.symbol for file in table.model(root).live}
         held = {file.symbol for name in going for file in table.model(f"tag/tag-{name}").live}
-        scene.maintainer().run("delete_tag", tag=going)
+        scene.maintainer().run("delete-tag", tag=going)
         assert table.present() == before - (held - needed), seed
         assert_all_readable(table)

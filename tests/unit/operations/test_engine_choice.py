@@ -240,7 +240,7 @@ def metas_of(found: Any, root: Any) -> Any:
 def test_auto_says_why_and_what_it_took(scene: OrphanScene) -> None:
     """Before and after; the report has the same, and the next call knows."""
     table = table_of(scene, Available(local=LocalFacts(8192, 3600.0)))
-    report = run_operation(table, "remove_orphan_files", {"engine": "auto"}, execute=False)
+    report = run_operation(table, "remove-orphan-files", {"engine": "auto"}, execute=False)
     before, after = said_of(table)
     assert before.startswith("engine local: ")
     assert "objects (by a first look): local, since it fits; estimated" in before
@@ -264,7 +264,7 @@ def test_auto_says_why_and_what_it_took(scene: OrphanScene) -> None:
 def test_without_a_word_nothing_is_said(scene: OrphanScene) -> None:
     """The default is this process; its report is as it was, and what it found is remembered all the same."""
     table = table_of(scene, Available())
-    report = run_operation(table, "remove_orphan_files", {}, execute=True)
+    report = run_operation(table, "remove-orphan-files", {}, execute=True)
     assert "engine" not in report.to_json()
     assert said_of(table) == []
     assert table.area is not None
@@ -288,7 +288,7 @@ def test_a_run_that_finds_nothing_writes_nothing(scene: OrphanScene) -> None:
 def test_auto_with_nothing_to_choose_from_is_local(scene: OrphanScene) -> None:
     """Callers that know of no engines."""
     table = table_of(scene)
-    report = run_operation(table, "remove_orphan_files", {"engine": "auto"}, execute=False)
+    report = run_operation(table, "remove-orphan-files", {"engine": "auto"}, execute=False)
     assert report.engine is not None
     assert (report.engine["name"], report.engine["reason"]) == ("local", None)
     assert said_of(table) == []
@@ -299,7 +299,7 @@ def test_auto_takes_what_is_there(scene: OrphanScene) -> None:
     elsewhere = Elsewhere()
     available = Available(local=LocalFacts(memory_mib=100), spark=lambda objects: SparkFacts())
     table = table_of(scene, available, spark=elsewhere)
-    report = run_operation(table, "remove_orphan_files", {"engine": "auto"}, execute=False)
+    report = run_operation(table, "remove-orphan-files", {"engine": "auto"}, execute=False)
     assert report.engine is not None
     assert report.engine["name"] == "spark"
     assert "one process would take 80 MiB of 100" in str(report.engine["reason"])
@@ -310,7 +310,7 @@ def test_auto_takes_what_is_there(scene: OrphanScene) -> None:
 def test_an_engine_that_is_not_there(scene: OrphanScene, engine: str, code: str) -> None:
     """Is refused, and not replaced by another."""
     with pytest.raises(UsageError) as caught:
-        run_operation(table_of(scene, Available()), "remove_orphan_files", {"engine": engine}, execute=True)
+        run_operation(table_of(scene, Available()), "remove-orphan-files", {"engine": engine}, execute=True)
     assert caught.value.code == code
 
 
@@ -333,9 +333,9 @@ def test_modes_of_the_procedure(scene: OrphanScene, mode: str, engine: str | Non
     words = {"mode": mode, "engine": engine}
     if expected is None:
         with pytest.raises(UsageError, match="expected one of the two"):
-            run_operation(table, "remove_orphan_files", words, execute=False)
+            run_operation(table, "remove-orphan-files", words, execute=False)
         return
-    report = run_operation(table, "remove_orphan_files", words, execute=False)
+    report = run_operation(table, "remove-orphan-files", words, execute=False)
     assert report.engine is None or report.engine["name"] == expected
 
 
@@ -347,7 +347,7 @@ def test_a_plan_that_others_stored(scene: OrphanScene, execute: bool) -> None:
     assert not isinstance(Elsewhere(), RemoteBackend)
     table = table_of(scene, Available(), **{"lambda": remote})
     before = scene.listed()
-    report = run_operation(table, "remove_orphan_files", {"engine": "lambda"}, execute=execute)
+    report = run_operation(table, "remove-orphan-files", {"engine": "lambda"}, execute=execute)
     assert report.status == ("done" if execute else "planned")
     assert len(before - scene.listed()) == (2 if execute else 0)
     assert report.engine is not None
@@ -363,7 +363,7 @@ def test_others_find_nothing(scene: OrphanScene) -> None:
     """Then there is no plan to carry out."""
     scene.remove()
     table = table_of(scene, Available(), **{"lambda": Remote()})
-    report = run_operation(table, "remove_orphan_files", {"engine": "lambda"}, execute=True)
+    report = run_operation(table, "remove-orphan-files", {"engine": "lambda"}, execute=True)
     assert report.status == "nothing_to_do"
 
 
@@ -375,7 +375,7 @@ def test_others_refuse(scene: OrphanScene) -> None:
             raise RefusedError("table t: no roots", code="no_roots")
 
     table = table_of(scene, Available(), **{"lambda": Refusing()})
-    report = run_operation(table, "remove_orphan_files", {"engine": "lambda"}, execute=True)
+    report = run_operation(table, "remove-orphan-files", {"engine": "lambda"}, execute=True)
     assert report.refusal is not None
     assert (report.status, report.refusal.code) == ("refused", "no_roots")
 

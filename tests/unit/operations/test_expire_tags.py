@@ -38,12 +38,12 @@ class TaggedWorld(ReadWorld):
         self.expire()
 
     def expire_tags(self, *, status: str = "done", **arguments: Any) -> RunReport:
-        return self.run("expire_tags", status=status, **arguments)
+        return self.run("expire-tags", status=status, **arguments)
 
     def as_pass(self, *, status: str = "done", **arguments: Any) -> RunReport:
         wanted = ExpireTagsArguments(is_pass=True, **arguments)
         report = plan_and_execute(
-            self.maintainer().table, "expire_tags", lambda target: plan_expire_tags(target, wanted)
+            self.maintainer().table, "expire-tags", lambda target: plan_expire_tags(target, wanted)
         )
         return self.ended(report, status)
 

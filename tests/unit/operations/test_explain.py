@@ -61,7 +61,7 @@ def statuses(store: Store, arguments: ExplainArguments = LONG_AGO) -> dict[str, 
 def going(store: Store, older_than_ms: int = NOW_MS) -> set[str]:
     """Return what an orphan scan would delete."""
     maintainer = Maintainer(store)
-    report = maintainer.run("remove_orphan_files", execute=False, older_than=older_than_ms, no_writers="a test")
+    report = maintainer.run("remove-orphan-files", execute=False, older_than=older_than_ms, no_writers="a test")
     assert report.refusal is None
     return set() if report.plan is None else {delete.path for delete in report.plan.deletes}
 
@@ -496,7 +496,7 @@ def test_quarantine(table: TableBuilder) -> None:
     asked = ExplainArguments(NOW_MS, DAY_MS)
     said = explain_file(maintainer.table, key, asked)
     assert (said.rule, said.until_ms) == ("quarantine", None)
-    maintainer.run("remove_orphan_files", execute=False, older_than=NOW_MS, no_writers="a test", quarantine="1 d")
+    maintainer.run("remove-orphan-files", execute=False, older_than=NOW_MS, no_writers="a test", quarantine="1 d")
     assert read_quarantine(maintainer.table.area).first_seen_ms  # type: ignore[arg-type]
     said = explain_file(maintainer.table, key, asked)
     assert (said.status, said.rule, said.until_ms) == ("protected", "quarantine", NOW_MS + DAY_MS)
@@ -513,12 +513,12 @@ def test_what_an_orphan_scan_deleted(table: TableBuilder) -> None:
         builder.commit("+A")
         key = planted(builder)
         maintainer = Maintainer(builder.store)
-        report = maintainer.run("remove_orphan_files", older_than=NOW_MS, no_writers="a test")
+        report = maintainer.run("remove-orphan-files", older_than=NOW_MS, no_writers="a test")
         assert report.status == "done"
         said = explain_file(maintainer.table, key, LONG_AGO)
         assert (said.status, said.exists) == ("deleted", False)
         (run,) = said.runs
-        assert (run.run_id, run.operation, run.result) == (report.run_id, "remove_orphan_files", "deleted")
+        assert (run.run_id, run.operation, run.result) == (report.run_id, "remove-orphan-files", "deleted")
         assert run.time_ms == NOW_MS
         assert run.reason.startswith("no root refers to it; written 1970")
         assert run.restorable is versioned
@@ -531,7 +531,7 @@ def test_what_expiry_deleted(table: TableBuilder) -> None:
     for path in ("snapshot/snapshot-1", table.path("A")):
         said = explain_file(maintainer.table, path, LONG_AGO)
         assert said.status == "deleted"
-        assert [(run.run_id, run.operation) for run in said.runs] == [(report.run_id, "expire_snapshots")]
+        assert [(run.run_id, run.operation) for run in said.runs] == [(report.run_id, "expire-snapshots")]
 
 
 def test_a_deletion_that_failed(table: TableBuilder) -> None:
@@ -545,7 +545,7 @@ def test_a_deletion_that_failed(table: TableBuilder) -> None:
     builder.commit("+A")
     key = planted(builder)
     maintainer = Maintainer(builder.store)
-    assert maintainer.run("remove_orphan_files", older_than=NOW_MS, no_writers="a test").status == "partial"
+    assert maintainer.run("remove-orphan-files", older_than=NOW_MS, no_writers="a test").status == "partial"
     said = explain_file(maintainer.table, key, LONG_AGO)
     assert said.status == "orphan"
     assert {run.result for run in said.runs} == {"access_denied"}
@@ -565,7 +565,7 @@ def test_a_deletion_whose_answer_is_not_known(table: TableBuilder) -> None:
     key = planted(builder)
     maintainer = Maintainer(store)
     with pytest.raises(StorageError):
-        maintainer.run("remove_orphan_files", older_than=NOW_MS, no_writers="a test")
+        maintainer.run("remove-orphan-files", older_than=NOW_MS, no_writers="a test")
     said = explain_file(maintainer.table, key, LONG_AGO)
     assert (said.status, [run.result for run in said.runs]) == ("deleted", ["unknown"])
     assert "was to be deleted" in said.why
@@ -770,7 +770,7 @@ def test_the_text_of_runs_and_orphans(tmp_path: Path) -> None:
     assert f"writer  {UUID}, and no root names a file of this writer" in printed
     assert call("expire-snapshots", *words, "--retain-max", "1", "--retain-min", "1", "--execute").exit_code == 0
     printed = call("explain", *words, table.path("A")).printed
-    assert "expire_snapshots: deleted; left the table at snapshot 2; it cannot be restored" in printed
+    assert "expire-snapshots: deleted; left the table at snapshot 2; it cannot be restored" in printed
 
 
 def test_every_word_is_documented() -> None:

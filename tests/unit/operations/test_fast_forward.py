@@ -15,7 +15,7 @@ from tests.unit.cli.command_line import call
 
 
 def _plan(table: TableBuilder, name: str = "b", branch: str = "main") -> RunReport:
-    return Maintainer(table.store, branch).run("fast_forward", execute=False, branch=name)
+    return Maintainer(table.store, branch).run("fast-forward", execute=False, branch=name)
 
 
 def _findings(report: RunReport) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def test_a_branch_that_main_has_passed() -> None:
     """From 5 on main has what the branch has, and the snapshots before."""
     table = build("diverged")
     table.on_branch("b").hint("EARLIEST", 5)
-    report = Maintainer(table.store).run("fast_forward", branch="b")
+    report = Maintainer(table.store).run("fast-forward", branch="b")
     assert report.status == "done"
     snapshots = sorted(int(p.rpartition("-")[2]) for p in documents(table.store) if p.startswith("snapshot/snapshot-"))
     assert snapshots == [1, 2, 3, 4, 5, 6, 7, 8]
@@ -88,7 +88,7 @@ def test_a_branch_that_main_has_passed() -> None:
 
 def test_earliest_of_a_branch_without_one_stays() -> None:
     table = build("ahead")
-    assert Maintainer(table.store).run("fast_forward", branch="b").status == "done"
+    assert Maintainer(table.store).run("fast-forward", branch="b").status == "done"
     assert table.store.read(EARLIEST).data == b"1"
 
 
@@ -97,7 +97,7 @@ def test_one_snapshot_each() -> None:
     table = TableBuilder(MemoryStore("memory://bucket/t"))
     table.commit("+A")
     table.branch("b").commit("+B")
-    report = Maintainer(table.store).run("fast_forward", branch="b")
+    report = Maintainer(table.store).run("fast-forward", branch="b")
     assert report.status == "done"
     found = (table.store.read(f"{folder}snapshot/snapshot-1").data for folder in ("", "branch/branch-b/"))
     assert len(set(found)) == 1
@@ -113,7 +113,7 @@ def test_an_earliest_that_names_nothing_any_more_is_mended() -> None:
         table.store.delete([DeleteRequest(f"snapshot/snapshot-{number}")])
     table.hint("EARLIEST", 3)
     table.store.delete([DeleteRequest("branch/branch-b/snapshot/EARLIEST")])
-    assert Maintainer(table.store).run("fast_forward", branch="b").status == "done"
+    assert Maintainer(table.store).run("fast-forward", branch="b").status == "done"
     assert table.store.read("snapshot/EARLIEST").data == b"1"
 
 
@@ -224,7 +224,7 @@ def test_a_branch_that_has_lost_files() -> None:
     table = build("diverged")
     table.remove("B8")
     before = documents(table.store)
-    report = Maintainer(table.store).run("fast_forward", branch="b")
+    report = Maintainer(table.store).run("fast-forward", branch="b")
     assert _refusal(report) == "target_lost_files"
     assert report.refusal is not None
     assert table.path("B8") in report.refusal.message
@@ -258,7 +258,7 @@ def test_a_schema_that_would_change_under_a_snapshot_that_stays() -> None:
     other = table.on_branch("b")
     other._put_schema({**other._schema, "options": {"bucket": "7"}})
     before = documents(table.store)
-    report = Maintainer(table.store).run("fast_forward", branch="b")
+    report = Maintainer(table.store).run("fast-forward", branch="b")
     assert _refusal(report) == "schema_conflict"
     assert report.refusal is not None
     assert "snapshot 1 needs schema 0 of main" in report.refusal.message
@@ -297,7 +297,7 @@ def test_a_tag_that_another_branch_was_made_from() -> None:
     assert "branch other was made from it" in report.refusal.message
     assert "a fast-forward to branch b would delete" in report.refusal.message
     assert "expected lose_tag with the name of each, or branch b to have the same tags" in report.refusal.message
-    assert Maintainer(table.store).run("delete_tag", tag=["base"]).status == "done"
+    assert Maintainer(table.store).run("delete-tag", tag=["base"]).status == "done"
     assert _plan(table).status == "planned"
 
 
@@ -308,8 +308,8 @@ def test_tags_that_are_given_up_by_name() -> None:
         table.tag(name, snapshot=9)
         table.branch(f"of-{name}", name)
     maintainer = Maintainer(table.store)
-    assert _refusal(maintainer.run("fast_forward", branch="b", lose_tag=["base"])) == "tag_protected"
-    report = maintainer.run("fast_forward", branch="b", lose_tag=["base", "root", "made", "nobody's"])
+    assert _refusal(maintainer.run("fast-forward", branch="b", lose_tag=["base"])) == "tag_protected"
+    report = maintainer.run("fast-forward", branch="b", lose_tag=["base", "root", "made", "nobody's"])
     assert report.status == "done" and report.run_id is not None
     assert not any(table.exists(f"tag/tag-{name}") for name in ("base", "root"))
     assert report.plan is not None
@@ -317,7 +317,7 @@ def test_tags_that_are_given_up_by_name() -> None:
     warnings = report.all_warnings()
     assert "tag 'made' need not be given up: it is kept, or nothing protects it" in warnings
     assert 'there is no tag "nobody\'s" to lose' in warnings
-    again = maintainer.run("fast_forward", branch="b", lose_tag="base")
+    again = maintainer.run("fast-forward", branch="b", lose_tag="base")
     assert again.status == "nothing_to_do"
     assert again.all_warnings() == ("main equals branch b already", "there is no tag 'base' to lose")
     assert maintainer.run("undo", run_id=report.run_id).status == "done"
@@ -347,7 +347,7 @@ def test_a_plan_that_is_carried_out_later() -> None:
     """It is stored like any other, and stale when anything has moved."""
     table = build("diverged")
     maintainer = Maintainer(table.store)
-    first, second = (maintainer.run("fast_forward", execute=False, branch="b") for _ in range(2))
+    first, second = (maintainer.run("fast-forward", execute=False, branch="b") for _ in range(2))
     assert first.plan is not None
     assert second.plan is not None
     assert maintainer.execute(first.plan.header.plan_id).status == "done"
@@ -358,7 +358,7 @@ def test_a_plan_that_is_carried_out_later() -> None:
 def test_a_branch_that_went_on_since_it_was_planned() -> None:
     table = build("diverged")
     maintainer = Maintainer(table.store)
-    planned = maintainer.run("fast_forward", execute=False, branch="b")
+    planned = maintainer.run("fast-forward", execute=False, branch="b")
     assert planned.plan is not None
     table.on_branch("b").commit("+B9")
     before = documents(table.store)
@@ -392,7 +392,7 @@ def test_the_branchs_earliest_counts_where_that_of_main_names_nothing() -> None:
     table = build("far_ahead")
     table.on_branch("b").hint("EARLIEST", 6)
     expected = engine_end(documents(table.store))
-    assert Maintainer(table.store).run("fast_forward", branch="b").status == "done"
+    assert Maintainer(table.store).run("fast-forward", branch="b").status == "done"
     after = documents(table.store)
     assert after[EARLIEST] == expected[EARLIEST] == b"6"
     assert [path for path in after if path.startswith("snapshot/snapshot-")] == [

@@ -141,7 +141,7 @@ def test_a_paused_table_is_refused() -> None:
     reports = [
         world.maintain(),
         world.maintain(execute=False),
-        world.run("expire_snapshots", **manual),
+        world.run("expire-snapshots", **manual),
         world.maintainer().execute(planned.plan.header.plan_id),
     ]
     for report in reports:
@@ -149,7 +149,7 @@ def test_a_paused_table_is_refused() -> None:
         assert report.refusal is not None
         assert report.refusal.code == "paused"
         assert "is paused: policy memory://ops/fleet/policy.json says so of memory://lake" in report.refusal.message
-    assert world.run("expire_snapshots", execute=False, **manual).status == "planned"
+    assert world.run("expire-snapshots", execute=False, **manual).status == "planned"
     assert world.ids() == ALL
 
 
@@ -270,7 +270,7 @@ def test_a_policy_that_cannot_be_read_is_not_no_policy() -> None:
     with pytest.raises(StorageError, match="cannot be read: no permission") as denied:
         world.maintain()
     assert denied.value.code == "access_denied"
-    for operation in ("maintain", "expire_snapshots"):
+    for operation in ("maintain", "expire-snapshots"):
         with pytest.raises(StorageError):
             world.run(operation)
     assert world.ids() == ALL

@@ -21,7 +21,7 @@ def test_the_rest_of_a_plan_goes_stale_with_it() -> None:
     for hours in (4, 2, 0):
         table.commit(f"+F{hours}", time_ms=now_ms - hours * HOUR_MS)
     maintainer = Maintainer(store)
-    planned = maintainer.run("trigger_tag_automatic_creation", execute=False).steps
+    planned = maintainer.run("tag-schedule", execute=False).steps
     assert planned and planned[0].plan is not None and len(planned[0].plan.actions) > 1
     plan_id = planned[0].plan.header.plan_id
     store.delete([DeleteRequest("snapshot/snapshot-2")])

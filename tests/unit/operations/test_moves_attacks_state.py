@@ -40,9 +40,9 @@ def test_a_tag_of_the_clock_that_a_fast_forward_took_is_made_again() -> None:
     table.commit("+A", time_ms=START_MS - HOUR_MS)
     assert maintainer.maintain().status == "done"
     (tag,) = tags_of(table)
-    assert maintainer.run("create_branch", branch="b", snapshot=1).status == "done"
+    assert maintainer.run("create-branch", branch="b", snapshot=1).status == "done"
     clock.now_ms += HOUR_MS
-    report = maintainer.run("fast_forward", branch="b")
+    report = maintainer.run("fast-forward", branch="b")
     assert report.plan is not None
     lost = report.plan.header.findings["lost"]
     assert isinstance(lost, dict) and lost["tags"] == [tag.removeprefix("tag-")]
@@ -57,12 +57,12 @@ def test_a_branch_that_is_made_again_does_not_inherit_what_was_known_of_its_name
     table.commit("+A", time_ms=START_MS - HOUR_MS)
     table.tag("short", ttl=timedelta(hours=1))
     on_branch = Maintainer(maintainer.store, "b", maintainer.control)
-    assert maintainer.run("create_branch", branch="b", snapshot=1).status == "done"
+    assert maintainer.run("create-branch", branch="b", snapshot=1).status == "done"
     table.store.put("branch/branch-b/snapshot/LATEST", b"1")
     on_branch.maintain()
     assert on_branch.maintain().status == "nothing_to_do"
-    assert maintainer.run("delete_branch", branch="b").status == "done"
-    assert maintainer.run("create_branch", branch="b", tag="short").status == "done"
+    assert maintainer.run("delete-branch", branch="b").status == "done"
+    assert maintainer.run("create-branch", branch="b", tag="short").status == "done"
     table.store.put("branch/branch-b/snapshot/LATEST", b"1")
     clock.now_ms += 30 * HOUR_MS
     assert on_branch.maintain().status == "done"

@@ -28,6 +28,7 @@ from lakesweep.runs.parameters.signatures import (
     RETAIN_MAX,
     RETAIN_MIN,
     SIGNATURES,
+    operation_named,
 )
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store
@@ -106,14 +107,21 @@ def test_an_operation_by_name() -> None:
     for number in range(4):
         table.commit(f"+F{number}")
     report = run_operation(
-        table_of(table.store), "expire_snapshots", {"retain_min": 1, "retain_max": "2"}, execute=False
+        table_of(table.store), "expire-snapshots", {"retain_min": 1, "retain_max": "2"}, execute=False
     )
-    assert (report.operation, report.status) == ("expire_snapshots", "planned")
+    assert (report.operation, report.status) == ("expire-snapshots", "planned")
     assert report.to_json()["snapshots"] == {"earliest": 1, "latest": 4, "expired": [1, 2, 3]}
 
 
 def test_no_such_operation() -> None:
     """The sentence says what there is."""
-    with pytest.raises(UsageError, match=r"expected one of clear_consumers, .*expire_snapshots, .*maintain") as raised:
-        run_operation(table_of(MemoryStore()), "expire-snapshots", {}, execute=False)
+    with pytest.raises(UsageError, match=r"expected one of clear-consumers, .*expire-snapshots, .*maintain") as raised:
+        run_operation(table_of(MemoryStore()), "expire-snapshot", {}, execute=False)
     assert raised.value.code == "unknown_operation"
+
+
+def test_the_names_of_paimons_procedures_are_understood() -> None:
+    """An answer has one spelling, whichever the call used."""
+    assert run_operation(table_of(MemoryStore()), "expire-snapshots", {}, execute=False).operation == "expire-snapshots"
+    assert operation_named("tag-schedule") == "tag-schedule"
+    assert all(operation_named(name) == name for name in OPERATIONS)

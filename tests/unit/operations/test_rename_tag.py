@@ -49,7 +49,7 @@ def table(store: Told) -> TableBuilder:
 
 
 def rename(store: MemoryStore, old: str, new: str, status: str = "done", *, execute: bool = True) -> RunReport:
-    report = Maintainer(store).run("rename_tag", tag=old, target_tag=new, execute=execute)
+    report = Maintainer(store).run("rename-tag", tag=old, target_tag=new, execute=execute)
     assert report.status == status, report
     return report
 
@@ -90,7 +90,7 @@ def test_a_tag_that_is_not_there(store: Told, table: TableBuilder) -> None:
 def test_a_name_that_no_tag_should_have(store: Told, table: TableBuilder, name: str) -> None:
     store.changes.clear()
     with pytest.raises(UsageError):
-        Maintainer(store).run("rename_tag", tag="t", target_tag=name)
+        Maintainer(store).run("rename-tag", tag="t", target_tag=name)
     assert store.changes == []
 
 
@@ -125,15 +125,15 @@ def test_the_success_file_keeps_the_old_name(store: Told, table: TableBuilder) -
 def test_an_expired_snapshot_is_readable_under_the_new_name(store: Told, table: TableBuilder) -> None:
     maintainer = Maintainer(store)
     assert maintainer.expire().status == "done"
-    assert maintainer.run("rename_tag", tag="t", target_tag="u").status == "done"
+    assert maintainer.run("rename-tag", tag="t", target_tag="u").status == "done"
     assert table.present() == {"A", "B"}
-    assert maintainer.run("delete_tag", tag="u").status == "done"
+    assert maintainer.run("delete-tag", tag="u").status == "done"
     assert table.present() == {"B"}
 
 
 def test_a_stored_plan_meets_a_name_that_was_taken_since(store: Told, table: TableBuilder) -> None:
     maintainer = Maintainer(store)
-    planned = maintainer.run("rename_tag", tag="t", target_tag="u", execute=False)
+    planned = maintainer.run("rename-tag", tag="t", target_tag="u", execute=False)
     assert planned.plan is not None
     table.tag("u", snapshot=2)
     other = store.read("tag/tag-u").data
@@ -145,7 +145,7 @@ def test_a_stored_plan_meets_a_name_that_was_taken_since(store: Told, table: Tab
 
 def test_a_stored_plan_meets_a_tag_that_was_replaced_since(store: Told, table: TableBuilder) -> None:
     maintainer = Maintainer(store)
-    planned = maintainer.run("rename_tag", tag="t", target_tag="u", execute=False)
+    planned = maintainer.run("rename-tag", tag="t", target_tag="u", execute=False)
     assert planned.plan is not None
     table.tag("t", snapshot=2)
     other = store.read("tag/tag-t").data
@@ -157,7 +157,7 @@ def test_a_stored_plan_meets_a_tag_that_was_replaced_since(store: Told, table: T
 
 def test_a_stored_plan_meets_a_tag_that_is_gone(store: Told, table: TableBuilder) -> None:
     maintainer = Maintainer(store)
-    planned = maintainer.run("rename_tag", tag="t", target_tag="u", execute=False)
+    planned = maintainer.run("rename-tag", tag="t", target_tag="u", execute=False)
     assert planned.plan is not None
     store.delete([DeleteRequest("tag/tag-t")])
     report = maintainer.execute(planned.plan.header.plan_id)
@@ -168,7 +168,7 @@ def test_a_stored_plan_meets_a_tag_that_is_gone(store: Told, table: TableBuilder
 def test_on_a_branch(store: Told, table: TableBuilder) -> None:
     table.branch("b", from_tag="t")
     body = store.read("branch/branch-b/tag/tag-t").data
-    report = Maintainer(store, "b").run("rename_tag", tag="t", target_tag="u")
+    report = Maintainer(store, "b").run("rename-tag", tag="t", target_tag="u")
     assert report.status == "done"
     assert store.read("branch/branch-b/tag/tag-u").data == body
     assert store.read("tag/tag-t").data
@@ -196,7 +196,7 @@ def test_a_tag_that_others_delete_meanwhile_is_no_success() -> None:
     other = Acting(
         lambda call: call.startswith("table delete"), lambda: world.store.delete([DeleteRequest("tag/tag-t")])
     )
-    report = world.maintainer(other).run("rename_tag", tag="t", target_tag="u")
+    report = world.maintainer(other).run("rename-tag", tag="t", target_tag="u")
     assert report.status == "stale"
     assert report.refusal is not None and report.refusal.code == "overtaken"
     assert "tag/tag-u was written meanwhile and is kept; some of its files may be missing" in report.refusal.message
@@ -208,13 +208,13 @@ def test_a_run_that_died_before_the_new_name_is_not_finished_once_the_old_one_is
     """What it was to name may have lost its files."""
     world = tagged()
     with pytest.raises(ProcessDeathError):
-        world.maintainer(DyingSwitch(_names_it)).run("rename_tag", tag="t", target_tag="u")
+        world.maintainer(DyingSwitch(_names_it)).run("rename-tag", tag="t", target_tag="u")
     world.wait()
     if is_replaced:
-        world.run("replace_tag", tag="t", snapshot=2, status="done")
+        world.run("replace-tag", tag="t", snapshot=2, status="done")
     else:
         world.store.delete([DeleteRequest("tag/tag-t")])
-    world.run("delete_tag", tag="none")
+    world.run("delete-tag", tag="none")
     assert not any(map(_names_it, world.switch.calls))
     with pytest.raises(ObjectNotFoundError):
         world.store.read("tag/tag-u")
@@ -228,8 +228,8 @@ def test_a_run_that_died_after_the_old_name_went_is_finished() -> None:
     world = tagged()
     dying = DyingSwitch(lambda call: call.startswith("table delete"), "death_after")
     with pytest.raises(ProcessDeathError):
-        world.maintainer(dying).run("rename_tag", tag="t", target_tag="u")
+        world.maintainer(dying).run("rename-tag", tag="t", target_tag="u")
     world.wait()
-    world.run("delete_tag", tag="none")
+    world.run("delete-tag", tag="none")
     assert world.store.read("tag/tag-u").data
     assert read_lease(world.area).intent is None

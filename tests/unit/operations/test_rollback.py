@@ -684,7 +684,7 @@ def test_what_a_rollback_strands_is_what_the_orphan_scan_takes() -> None:
     newly_orphaned = plan.header.findings["newly_orphaned"]
     assert world.rollback(snapshot=5).status == "done"
     world.now_ms += 3 * 86_400_000
-    report = world.maintainer().run("remove_orphan_files", execute=False)
+    report = world.maintainer().run("remove-orphan-files", execute=False)
     assert report.plan is not None and report.status == "planned"
     assert isinstance(newly_orphaned, dict)
     kinds = dict(report.plan.delete_kinds)
@@ -786,7 +786,7 @@ def test_a_tag_without_its_changelog() -> None:
     assert world.rollback(tag="t2").status == "done"
     assert read_root(world.store, "snapshot/snapshot-2").paths
     world.now_ms += 3 * 86_400_000
-    assert world.maintainer().run("remove_orphan_files").status == "done"
+    assert world.maintainer().run("remove-orphan-files").status == "done"
     assert read_root(world.store, "snapshot/snapshot-2").paths
 
 

@@ -140,11 +140,11 @@ def test_a_plan_with_an_unknown_phase_is_not_executed() -> None:
 @pytest.mark.parametrize(
     ("operation", "arguments"),
     [
-        ("expire_snapshots", {"retain_max": 1}),
-        ("expire_changelogs", {"retain_max": 3}),
-        ("expire_changelogs", {"delete_all": True}),
-        ("clear_consumers", {}),
-        ("reset_consumer", {"consumer_id": "c", "next_snapshot_id": 11}),
+        ("expire-snapshots", {"retain_max": 1}),
+        ("expire-changelogs", {"retain_max": 3}),
+        ("expire-changelogs", {"delete_all": True}),
+        ("clear-consumers", {}),
+        ("reset-consumer", {"consumer_id": "c", "next_snapshot_id": 11}),
     ],
 )
 def test_every_operation_orders_its_actions(operation: str, arguments: dict[str, object]) -> None:
@@ -161,8 +161,8 @@ def test_every_operation_orders_its_actions(operation: str, arguments: dict[str,
     for number in range(2, 12):
         table.commit(f"-F{number - 1}", f"+F{number}", changelog=[f"+L{number}"])
     maintainer = Maintainer(store)
-    if operation != "expire_snapshots":
-        maintainer.run("expire_snapshots")
+    if operation != "expire-snapshots":
+        maintainer.run("expire-snapshots")
     if "consumer" in operation:
         table.consumer("c", 11)
     planned = maintainer.run(operation, execute=False, **arguments)

@@ -74,16 +74,16 @@ class TaggedWorld(ReadWorld):
                 table.tag(f"r{number}", snapshot=int(table.document(table.root(name))["id"]))
             case "untag" if tags:
                 some = {tags[step.number % len(tags)], tags[step.other % len(tags)]}
-                self.run("delete_tag", on=branch, tag=sorted(some))
+                self.run("delete-tag", on=branch, tag=sorted(some))
             case "rename" if tags:
                 name = tags[step.number % len(tags)]
                 body = self.store.read(table.root(name)).data
                 model = table._branch.roots["tag"][name]
-                self.run("rename_tag", on=branch, tag=name, target_tag=f"n{number}")
+                self.run("rename-tag", on=branch, tag=name, target_tag=f"n{number}")
                 table._branch.roots["tag"][f"n{number}"] = model
                 assert self.store.read(table.root(f"n{number}")).data == body
             case "keep" if tags:
-                self.run("expire_tags", on=branch, match="[tn]*", keep_last=str(step.number + 1))
+                self.run("expire-tags", on=branch, match="[tn]*", keep_last=str(step.number + 1))
             case "branch" if tags and len(branches) < 3 and branch == "main":
                 made = table.branch(f"b{number}", from_tag=tags[step.number % len(tags)])
                 made.commit(f"+X{number}")
@@ -104,7 +104,7 @@ def test_no_history_loses_a_file(steps: list[Step]) -> None:
         table.commit(f"+Z{branch}")
         world.expire(on=branch)
         if tags := world.tags(table):
-            world.run("delete_tag", on=branch, tag=tags)
+            world.run("delete-tag", on=branch, tag=tags)
         with contextlib.suppress(KeyError):
             assert world.tags(table) == []
     if (

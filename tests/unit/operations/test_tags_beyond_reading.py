@@ -29,13 +29,13 @@ def test_tags_that_hold_no_file_alone_go(what: str) -> None:
     assert maintainer.expire().status == "done"
     store.put("tag/tag-odd", BODIES[what](store.read("tag/tag-beside").data))
 
-    refused = maintainer.run("delete_tag", tag="alone")
+    refused = maintainer.run("delete-tag", tag="alone")
     assert refused.refusal is not None and refused.refusal.code == "unreadable_root", refused
     assert "tag/tag-odd" in refused.refusal.message
-    kept = maintainer.run("delete_tag", tag="odd")
+    kept = maintainer.run("delete-tag", tag="odd")
     assert kept.status == "nothing_to_do"
     assert any("tag/tag-odd" in warning for warning in kept.all_warnings())
-    report = maintainer.run("expire_tags", match="[ab]*", keep_tag=["none"])
+    report = maintainer.run("expire-tags", match="[ab]*", keep_tag=["none"])
     assert report.status == "done"
     assert [entry.key for entry in store.list("tag/")] == ["tag/tag-alone", "tag/tag-odd"]
     read_root(store, "tag/tag-alone")

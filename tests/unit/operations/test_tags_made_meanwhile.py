@@ -21,7 +21,7 @@ def test_the_state_still_says_when_it_is_over() -> None:
     elsewhere = world.maintainer()
     other = Acting(
         lambda call: call.startswith("table read schema/"),
-        lambda: elsewhere.run("create_tag", tag="short", time_retained="1 h"),
+        lambda: elsewhere.run("create-tag", tag="short", time_retained="1 h"),
     )
     world.maintain(other, is_due=True)
     assert other.has_acted

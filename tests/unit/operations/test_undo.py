@@ -264,7 +264,7 @@ def test_expired_changelogs_come_back() -> None:
     before = world.bodies()
     for arguments in ({"delete_all": True}, {"retain_max": 3}):
         table = world.maintainer().table
-        report = run_operation(table, "expire_changelogs", arguments, execute=True)
+        report = run_operation(table, "expire-changelogs", arguments, execute=True)
         assert report.status == "done", report.refusal
         assert report.run_id is not None
         assert world.bodies() != before
@@ -279,7 +279,7 @@ def test_cleared_consumers_come_back() -> None:
     world = ExpiredWorld()
     world.table.consumer("c", 3)
     before = world.bodies()
-    report = run_operation(world.maintainer().table, "clear_consumers", {}, execute=True)
+    report = run_operation(world.maintainer().table, "clear-consumers", {}, execute=True)
     assert report.run_id is not None
     assert world.undo(report.run_id).status == "done"
     assert world.bodies() == before
@@ -536,7 +536,7 @@ def test_a_moved_consumer_stays_where_it_is() -> None:
     world = ExpiredWorld()
     world.table.consumer("c", 3)
     arguments = {"consumer_id": "c", "next_snapshot_id": 5}
-    report = run_operation(world.maintainer().table, "reset_consumer", arguments, execute=True)
+    report = run_operation(world.maintainer().table, "reset-consumer", arguments, execute=True)
     assert report.run_id is not None
     assert refusal(world, report.run_id) in ("not_undoable", "nothing_to_undo")
 

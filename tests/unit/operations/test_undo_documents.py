@@ -16,7 +16,7 @@ class UntaggedWorld(World):
         if is_last:
             self.expire()
         self.before = self.store.read("tag/tag-old").data
-        self.deleted = self.run_id("delete_tag", tag="old")
+        self.deleted = self.run_id("delete-tag", tag="old")
 
     def undone(self, *, execute: bool = True) -> tuple[str, str | None]:
         self.now_ms += 1000  # ids of runs tell seconds
@@ -41,7 +41,7 @@ def test_a_success_file_that_stays_away_is_warned_of(execute: bool) -> None:
     world.replace_each(3)
     world.table.tag("old", 1)
     world.store.put("tag/tag-success-file/old_SUCCESS", b"{}")
-    run_id = world.run_id("delete_tag", tag="old")
+    run_id = world.run_id("delete-tag", tag="old")
     world.now_ms += 1000  # ids of runs tell seconds
     report = world.undo(run_id, execute=execute)
     assert report.status == ("done" if execute else "planned")

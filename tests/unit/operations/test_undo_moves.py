@@ -82,7 +82,7 @@ def test_every_prefix_of_the_way_back_is_a_table_that_reads(name: str) -> None:
     assert dry.plan is not None
     onlooker.had_snapshots = any(path.startswith("snapshot/snapshot-") for path in world.before)
     for _ in apply(world.store, dry.plan.actions):
-        if world.case.operation == "fast_forward":
+        if world.case.operation == "fast-forward":
             onlooker.look()
         read_all(world.store)
         if onlooker.had_snapshots:
@@ -335,7 +335,7 @@ def test_an_orphan_plan_of_before_takes_nothing_that_is_back() -> None:
     world = MovedWorld("rollback")
     run_id = world.move()
     world.now_ms += 3 * 86_400_000
-    dry = world.maintainer().run("remove_orphan_files", execute=False)
+    dry = world.maintainer().run("remove-orphan-files", execute=False)
     assert dry.plan is not None
     assert not dry.plan.is_empty
     assert world.undo(run_id).status == "done"
@@ -350,7 +350,7 @@ def test_what_an_orphan_scan_took_is_missed() -> None:
     world = MovedWorld("rollback")
     run_id = world.move()
     world.now_ms += 3 * 86_400_000
-    dry = world.maintainer().run("remove_orphan_files", execute=False)
+    dry = world.maintainer().run("remove-orphan-files", execute=False)
     assert dry.plan is not None
     plan_id = dry.plan.header.plan_id
     assert world.maintainer().execute(plan_id, confirm=plan_id).status == "done"
@@ -372,12 +372,12 @@ def test_a_run_that_died_among_the_snapshots_that_it_writes_goes_on(name: str) -
     probe.move()
     after = probe.documents()
     switch = Switch()
-    MovedWorld(name).maintainer(switch).run("fast_forward", branch="b")
+    MovedWorld(name).maintainer(switch).run("fast-forward", branch="b")
     puts = [number for number, call in enumerate(switch.calls, 1) if call.startswith("table put snapshot/snapshot-")]
     for number in puts:
         world = MovedWorld(name)
         with suppress(ProcessDeathError):
-            world.maintainer(Switch(number, "death")).run("fast_forward", branch="b")
+            world.maintainer(Switch(number, "death")).run("fast-forward", branch="b")
         world.now_ms += LEASE_MS + DELETE_MARGIN_MS
         world.maintainer().expire(retain_max=100, retain_min=100)
         assert world.documents() == after, number
@@ -439,5 +439,5 @@ def test_what_no_listing_shows_may_be_gone_when_an_undo_goes_on() -> None:
     world.store.delete([DeleteRequest(path)])
     assert world.commit() == 9
     world.now_ms += LEASE_MS + DELETE_MARGIN_MS
-    world.maintainer().run("delete_tag", tag="nothing")
+    world.maintainer().run("delete-tag", tag="nothing")
     assert end.keys() <= world.documents().keys()

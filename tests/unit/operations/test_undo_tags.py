@@ -29,9 +29,9 @@ class TaggedWorld(World):
 
 
 RUNS: dict[str, dict[str, Any]] = {
-    "delete_tag": {"tag": ["t1", "there", "t2"]},
-    "rename_tag": {"tag": "t1", "target_tag": "u1"},
-    "expire_tags": {"match": "t*", "keep_last": "1"},
+    "delete-tag": {"tag": ["t1", "there", "t2"]},
+    "rename-tag": {"tag": "t1", "target_tag": "u1"},
+    "expire-tags": {"match": "t*", "keep_last": "1"},
 }
 
 
@@ -64,7 +64,7 @@ def test_an_undo_may_break_at_any_call(operation: str, mode: str) -> None:
         with suppress(ProcessDeathError, MaintenanceError):
             world.undo(run_id, switch=Switch(number, mode))
         assert_all_readable(world.table)
-        if operation == "rename_tag":
+        if operation == "rename-tag":
             assert {"tag/tag-t1", "tag/tag-u1"} & world.bodies().keys()
         world.wait()
         report = world.undo(run_id)
@@ -89,7 +89,7 @@ def test_another_tag_has_the_name(operation: str) -> None:
 
 def test_a_file_that_would_stay_away_refuses() -> None:
     world = TaggedWorld()
-    run_id = world.run_id("delete_tag", tag=["t1", "t2"])
+    run_id = world.run_id("delete-tag", tag=["t1", "t2"])
     path = world.table.path("A")
     world.store.put(path, b"other")
     before = world.bodies()
@@ -100,7 +100,7 @@ def test_a_file_that_would_stay_away_refuses() -> None:
 
 def test_without_versions_nothing_comes_back() -> None:
     world = TaggedWorld(versioned=False)
-    run_id = world.run_id("delete_tag", tag=["t1"])
+    run_id = world.run_id("delete-tag", tag=["t1"])
     report = world.undo(run_id)
     assert report.refusal is not None
     assert report.refusal.code == "not_versioned"
@@ -109,14 +109,14 @@ def test_without_versions_nothing_comes_back() -> None:
 def test_a_success_file_that_was_not_there_is_no_matter() -> None:
     world = TaggedWorld()
     world.store.delete([DeleteRequest("tag/tag-success-file/t1_SUCCESS")])
-    run_id = world.run_id("delete_tag", tag=["t1"])
+    run_id = world.run_id("delete-tag", tag=["t1"])
     assert world.undo(run_id).status == "done"
     assert "tag/tag-t1" in world.bodies()
 
 
 def test_the_new_name_stays_where_it_is_another_tag_by_now() -> None:
     world = TaggedWorld()
-    run_id = world.run_id("rename_tag", tag="t1", target_tag="u1")
+    run_id = world.run_id("rename-tag", tag="t1", target_tag="u1")
     world.table.tag("u1", snapshot=3)
     mine = world.bodies()["tag/tag-u1"]
     assert world.undo(run_id).status == "done"

@@ -38,10 +38,10 @@ def test_a_root_that_nobody_could_ask_is_a_new_one_when_it_comes_back() -> None:
     table.branch("b", from_tag="other")
     table.commit("-A", "-B", "+C")
     assert Maintainer(store).expire().status == "done"
-    assert Maintainer(store).run("delete_tag", tag="other").status == "done"
+    assert Maintainer(store).run("delete-tag", tag="other").status == "done"
     maintainer = Maintainer(store)  # one that remembers nothing of the branch
     store.is_hiding = True
-    plan = maintainer.run("delete_tag", tag="t", execute=False).plan
+    plan = maintainer.run("delete-tag", tag="t", execute=False).plan
     assert plan is not None and any(delete.kind == "data" for delete in plan.deletes)
     assert store.hidden
     store.come_back()

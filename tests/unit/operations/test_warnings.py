@@ -199,7 +199,7 @@ def test_a_failed_read_is_an_error(table: TableBuilder) -> None:
 
 def test_protected_users_as_a_message_gives_them() -> None:
     """One text or several; a user given twice counts once."""
-    for name in ("expire_snapshots", "maintain"):
+    for name in ("expire-snapshots", "maintain"):
         for value, users in (("a", ("a",)), (["b", "a", "b"], ("b", "a")), ([], ()), (None, ())):
             assert SIGNATURES[name].parse({"protect_commit_user": value})[PROTECT_COMMIT_USER] == users
         for value in (1, [1], " ", ["a", ""], {"a": "b"}):

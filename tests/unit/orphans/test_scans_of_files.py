@@ -428,7 +428,7 @@ def test_no_such_branch() -> None:
     scene = one_commit()
     maintainer = scene.maintainer()
     maintainer.branch = "none"
-    report = maintainer.run("remove_orphan_files", execute=False)
+    report = maintainer.run("remove-orphan-files", execute=False)
     assert report.refusal is not None
     assert report.refusal.code == "no_such_branch"
 
@@ -481,7 +481,7 @@ def test_a_plan_of_much_of_the_table_asks_first(orphans: int, live: int, asks: b
     for number in range(orphans):
         scene.orphan(f"o{number}")
     scene.age()
-    report = scene.maintainer().run("remove_orphan_files", execute=False)
+    report = scene.maintainer().run("remove-orphan-files", execute=False)
     assert report.plan is not None
     assert report.plan.header.needs_confirmation == asks
 
@@ -492,7 +492,7 @@ def test_bytes_count_as_well() -> None:
     for number in range(1001):
         scene.orphan(f"o{number}", data=b"orphans")
     scene.age()
-    report = scene.maintainer().run("remove_orphan_files", execute=False)
+    report = scene.maintainer().run("remove-orphan-files", execute=False)
     assert report.plan is not None
     assert report.plan.header.needs_confirmation
 

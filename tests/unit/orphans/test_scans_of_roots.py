@@ -46,7 +46,7 @@ def test_a_dry_run_says_the_same_and_changes_nothing() -> None:
     orphan = scene.orphan("b")
     scene.age()
     before = scene.listed()
-    report = scene.maintainer().run("remove_orphan_files", execute=False)
+    report = scene.maintainer().run("remove-orphan-files", execute=False)
     assert report.status == "planned"
     assert report.plan is not None
     assert {delete.path for delete in report.plan.deletes} == {orphan}
@@ -325,7 +325,7 @@ def test_a_request_that_fails() -> None:
         nonlocal calls
         calls += 1
 
-    scene.maintainer(PagedStore(scene.store, count)).run("remove_orphan_files", execute=False)
+    scene.maintainer(PagedStore(scene.store, count)).run("remove-orphan-files", execute=False)
     for at in range(1, calls + 1):
         made = 0
 
@@ -336,7 +336,7 @@ def test_a_request_that_fails() -> None:
                 raise StorageError(f"{name}: broken on purpose", code="broken")
 
         with pytest.raises(StorageError, match="broken on purpose"):
-            scene.maintainer(PagedStore(scene.store, fail)).run("remove_orphan_files")
+            scene.maintainer(PagedStore(scene.store, fail)).run("remove-orphan-files")
         assert scene.listed() == before
     assert calls > 30
 

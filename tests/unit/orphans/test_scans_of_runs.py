@@ -12,7 +12,7 @@ from tests.support.orphan_scene import DAY_MS, FOLDER, HOUR_MS, OrphanScene, S3S
 from tests.support.reader import assert_all_readable
 from tests.support.s3_server import seed_moto
 
-NAME = "remove_orphan_files"
+NAME = "remove-orphan-files"
 
 
 @pytest.mark.parametrize("scene_type", [OrphanScene, S3Scene])

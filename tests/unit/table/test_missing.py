@@ -189,11 +189,11 @@ def test_files_outside_the_table() -> None:
     table = TableBuilder(store, externals={"memory://out/x": outside})
     table.commit("+A", "+B", external={"A": "memory://out/x/bucket-0/data-a-0.parquet"})
     maintainer = Maintainer(store, open_store=lambda location: outside)
-    report = maintainer.run("remove_orphan_files", execute=False, older_than=store.now_ms() - DAY_MS)
+    report = maintainer.run("remove-orphan-files", execute=False, older_than=store.now_ms() - DAY_MS)
     assert report.plan is not None
     assert report.plan.header.findings["missing"] == {"count": 0, "first": [], "unknown": 0}
     table.remove("A")
-    report = maintainer.run("remove_orphan_files", execute=False, older_than=store.now_ms() - DAY_MS)
+    report = maintainer.run("remove-orphan-files", execute=False, older_than=store.now_ms() - DAY_MS)
     assert report.plan is not None
     assert report.plan.header.findings["missing"] == {
         "count": 1,

@@ -121,7 +121,7 @@ def check_files_alone(header: PlanHeader) -> None:
     Raises:
         RefusedError: With code `not_files_alone`.
     """
-    if header.operation != "remove_orphan_files" or header.end_id is not None or not FILES.issuperset(header.by_kind):
+    if header.operation != "remove-orphan-files" or header.end_id is not None or not FILES.issuperset(header.by_kind):
         raise not_files_alone(header)
 
 

@@ -29,16 +29,16 @@ _TAG_PUTS = _of("put", tags="tag tag_success")
 _TAGS_GO = _of("delete", tags="tag tag_success") | _FREED
 _CONSUMERS_GO = _of("delete", consumers="consumer")
 PERMITTED: Mapping[str, frozenset[tuple[str, str, str]]] = {
-    "expire_snapshots": _of("put", latest="hint", changelog_documents="changelog_document hint", hints="hint")
+    "expire-snapshots": _of("put", latest="hint", changelog_documents="changelog_document hint", hints="hint")
     | _of("delete", documents="snapshot")
     | _FREED,
-    "expire_changelogs": _of("put", hints="hint")
+    "expire-changelogs": _of("put", hints="hint")
     | _of("delete", documents="changelog_document", hints="hint")
     | _FREED,
-    "expire_consumers": _CONSUMERS_GO,
-    "clear_consumers": _CONSUMERS_GO,
-    "reset_consumer": _CONSUMERS_GO | _of("put", consumers="consumer"),
-    "remove_orphan_files": _of(
+    "expire-consumers": _CONSUMERS_GO,
+    "clear-consumers": _CONSUMERS_GO,
+    "reset-consumer": _CONSUMERS_GO | _of("put", consumers="consumer"),
+    "remove-orphan-files": _of(
         "delete",
         data="data extra",
         changelog="changelog",
@@ -48,16 +48,16 @@ PERMITTED: Mapping[str, frozenset[tuple[str, str, str]]] = {
         statistics="statistics",
         temp="temp",
     ),
-    "create_tag": _TAG_PUTS,
-    "replace_tag": _TAG_PUTS,
-    "auto_tags": _TAG_PUTS,
-    "rename_tag": _of("put", tags="tag") | _of("delete", tags="tag"),
-    "delete_tag": _TAGS_GO,
-    "expire_tags": _TAGS_GO,
+    "create-tag": _TAG_PUTS,
+    "replace-tag": _TAG_PUTS,
+    "auto-tags": _TAG_PUTS,
+    "rename-tag": _of("put", tags="tag") | _of("delete", tags="tag"),
+    "delete-tag": _TAGS_GO,
+    "expire-tags": _TAGS_GO,
     "rollback": _of("put", target="snapshot hint", point="hint", withdraw_changelogs="hint")
     | _of("delete", withdraw_tags="tag tag_success", withdraw="snapshot", withdraw_changelogs="changelog_document"),
-    "create_branch": _of("put", target="snapshot tag", schemas="schema"),
-    "delete_branch": _of(
+    "create-branch": _of("put", target="snapshot tag", schemas="schema"),
+    "delete-branch": _of(
         "delete",
         withdraw_tags="tag tag_success",
         withdraw="snapshot consumer branch_document",
@@ -65,7 +65,7 @@ PERMITTED: Mapping[str, frozenset[tuple[str, str, str]]] = {
         publish_hints="hint",
         clean="schema",
     ),
-    "fast_forward": _of(
+    "fast-forward": _of(
         "put",
         target="schema snapshot",
         point="hint",
@@ -99,24 +99,24 @@ PERMITTED: Mapping[str, frozenset[tuple[str, str, str]]] = {
 }
 """Operation -> whether an action writes or deletes, its phase and its kind."""
 _HINTS: Mapping[tuple[str, str], tuple[str, ...]] = {
-    ("expire_snapshots", "latest"): ("snapshot/LATEST",),
-    ("expire_snapshots", "changelog_documents"): ("changelog/LATEST",),
-    ("expire_snapshots", "hints"): ("snapshot/EARLIEST",),
-    ("expire_changelogs", "hints"): ("changelog/EARLIEST", "changelog/LATEST"),
+    ("expire-snapshots", "latest"): ("snapshot/LATEST",),
+    ("expire-snapshots", "changelog_documents"): ("changelog/LATEST",),
+    ("expire-snapshots", "hints"): ("snapshot/EARLIEST",),
+    ("expire-changelogs", "hints"): ("changelog/EARLIEST", "changelog/LATEST"),
 }
 """Operation and phase -> the hints of the branch that it writes or deletes in this phase."""
 _STEERING: Mapping[str, frozenset[str]] = {
     "rollback": frozenset({"complete_roots", "target"}),
-    "fast_forward": frozenset({"complete_roots", "target"}),
-    "create_branch": frozenset({"complete_roots"}),
-    "delete_branch": frozenset({"complete_roots"}),
+    "fast-forward": frozenset({"complete_roots", "target"}),
+    "create-branch": frozenset({"complete_roots"}),
+    "delete-branch": frozenset({"complete_roots"}),
     "undo": frozenset({"complete_roots", "undone"}),
 }
 """Operation -> the facts that its plans must state in their steering."""
-_MAY_STATE: Mapping[str, frozenset[str]] = {"remove_orphan_files": frozenset({"incomplete_roots"})}
+_MAY_STATE: Mapping[str, frozenset[str]] = {"remove-orphan-files": frozenset({"incomplete_roots"})}
 """Operation -> further facts that its plans may state. Each operation may state that the table is damaged."""
-_RANGES = frozenset({"expire_snapshots", "expire_changelogs"})
-_OF_OTHER_BRANCHES = frozenset({"create_branch", "delete_branch"})
+_RANGES = frozenset({"expire-snapshots", "expire-changelogs"})
+_OF_OTHER_BRANCHES = frozenset({"create-branch", "delete-branch"})
 """They are planned on main, but change other branches only. An undo of them may do the same."""
 
 
@@ -136,7 +136,7 @@ def check_plan(header: PlanHeader) -> None:
     if moves != (header.format_version == MOVE_FORMAT_VERSION):
         raise _refusal(header, f"plan format {header.format_version} is not the one of its operation")
     _check_steering(header)
-    if header.operation == "expire_snapshots" and header.end_id is not None:
+    if header.operation == "expire-snapshots" and header.end_id is not None:
         latest = header.snapshots.get("latest")
         if not isinstance(latest, int) or latest < header.end_id:
             raise _refusal(header, "it does not say which snapshots it keeps, the newest among them")
@@ -167,7 +167,7 @@ def check_actions(header: PlanHeader, actions: Iterable[Action]) -> None:
         if not fits(header.operation, action) or not _is_at_home(header, action):
             verb = _verb(action)
             raise _refusal(header, f"it must not {verb} {action.kind} {action.path!r} in phase {action.phase!r}")
-        if isinstance(action, Delete) and header.operation == "expire_snapshots" and header.end_id is None:
+        if isinstance(action, Delete) and header.operation == "expire-snapshots" and header.end_id is None:
             raise _refusal(header, f"it deletes {action.path!r}, but does not say which snapshots it keeps")
         if isinstance(action, Delete) and action.kind in _ROOTS and action.phase not in MOVE_PHASES:
             _check_root(header, action)

@@ -26,18 +26,18 @@ def to_rollback(call: Call) -> RollbackArguments:
 
 
 def to_create(call: Call) -> BranchArguments:
-    """Return the arguments of `create_branch`.
+    """Return the arguments of `create-branch`.
 
     Raises:
         UsageError: The call gives no name, or two sources.
     """
     if call[given.TAG] is not None and call[given.SNAPSHOT] is not None:
-        raise UsageError("create_branch: expected at most one of tag and snapshot, found both", code="bad_argument")
+        raise UsageError("create-branch: expected at most one of tag and snapshot, found both", code="bad_argument")
     return BranchArguments(name_of(call), call[given.TAG], call[given.SNAPSHOT])
 
 
 def to_forward(call: Call) -> tuple[str, tuple[str, ...]]:
-    """Return the branch of a `fast_forward`, and the tags that the caller gives up.
+    """Return the branch of a `fast-forward`, and the tags that the caller gives up.
 
     Raises:
         UsageError: The call gives no name.

@@ -1,4 +1,4 @@
-"""`create_branch`: give a table a second history, empty or from a tag or snapshot of main.
+"""`create-branch`: give a table a second history, empty or from a tag or snapshot of main.
 
 A branch is a few documents: copies of main's schemas and, unless it is empty, of one snapshot and its tag. Main and the
 branch share all other files. As soon as its snapshot exists, the branch is a root like any other. Every operation of
@@ -32,7 +32,7 @@ from lakesweep.runs.tags.documents import tag_path
 from lakesweep.runs.view import TableView, begin, inputs_of, source_alone
 from lakesweep.table.documents import read_roots
 
-OPERATION = "create_branch"
+OPERATION = "create-branch"
 
 
 @dataclass(frozen=True, slots=True)

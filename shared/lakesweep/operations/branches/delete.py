@@ -1,4 +1,4 @@
-"""`delete_branch`: delete a branch's documents. The files that only this branch needs become orphans.
+"""`delete-branch`: delete a branch's documents. The files that only this branch needs become orphans.
 
 Paimon deletes the branch's folder. Lakesweep's plan names each object in it, with its content. So each object can be
 put back during the execution and afterwards.
@@ -36,7 +36,7 @@ from lakesweep.runs.view import TableView, begin, inputs_of
 from lakesweep.storage.store import StoredObject
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_roots
 
-OPERATION = "delete_branch"
+OPERATION = "delete-branch"
 UNKNOWN = "unknown_objects"
 Json = Mapping[str, object]
 

@@ -1,4 +1,4 @@
-"""`fast_forward`: give main the history of a branch.
+"""`fast-forward`: give main the history of a branch.
 
 `operations/branches/rules/fast_forward.py` decides what changes in main. The branch and all files remain. Files that
 only main's former snapshots need become orphans.
@@ -35,7 +35,7 @@ from lakesweep.table.documents import read_consumers, read_schema
 from lakesweep.table.reach.completeness import lost_files
 from lakesweep.table.stores import OutsideFiles
 
-OPERATION = "fast_forward"
+OPERATION = "fast-forward"
 SCHEMA_CONFLICT = "schema_conflict"
 IS_EMPTY = "branch_is_empty"
 

@@ -1,6 +1,6 @@
 """The facts and rules by which `explain` decides: a table's roots with all that they name, and an orphan scan's rules.
 
-`explain` and `remove_orphan_files` share these parts, so they agree about every object. `explain` does not wait for
+`explain` and `remove-orphan-files` share these parts, so they agree about every object. `explain` does not wait for
 roots to settle. An incomplete root may just be expiring; it is reported as it is.
 """
 

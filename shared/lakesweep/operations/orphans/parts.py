@@ -21,7 +21,7 @@ from lakesweep.operations.orphans.rules.orphans import Orphan, deletions, phase_
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.view import ChunkedPlan
 
-OPERATION = "remove_orphan_files"
+OPERATION = "remove-orphan-files"
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from lakesweep.table.reach.capture import Capture
 from lakesweep.table.reach.missing import Missing
 from lakesweep.table.stores import TableStores, declared_roots
 
-OPERATION = "remove_orphan_files"
+OPERATION = "remove-orphan-files"
 HISTORY_MISSING = "history_missing"
 
 

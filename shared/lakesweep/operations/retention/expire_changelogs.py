@@ -1,4 +1,4 @@
-"""`expire_changelogs`: delete long-lived changelogs past their retention, and the files that only they need."""
+"""`expire-changelogs`: delete long-lived changelogs past their retention, and the files that only they need."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,7 @@ from lakesweep.runs.view import TableView, begin, inputs_of
 from lakesweep.table.documents import read_consumers
 from lakesweep.table.reach.freed import find_freed_changelogs
 
-OPERATION = "expire_changelogs"
+OPERATION = "expire-changelogs"
 STAYS = "changelog_retention"
 """Why changelogs are kept: neither the rules nor the call expire them."""
 

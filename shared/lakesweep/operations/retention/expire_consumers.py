@@ -17,9 +17,9 @@ from lakesweep.runs.parameters.retention_options import ExpireArguments, check_s
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView, begin, inputs_of
 
-EXPIRE = "expire_consumers"
-CLEAR = "clear_consumers"
-RESET = "reset_consumer"
+EXPIRE = "expire-consumers"
+CLEAR = "clear-consumers"
+RESET = "reset-consumer"
 EXPIRATION_TIME = "consumer.expiration-time"
 STAYS = "consumer_stays"
 """Why consumers are kept: neither a rule nor the call deletes them."""

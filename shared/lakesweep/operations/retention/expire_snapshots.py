@@ -1,4 +1,4 @@
-"""`expire_snapshots`: delete snapshots past their retention, and every file that only they need.
+"""`expire-snapshots`: delete snapshots past their retention, and every file that only they need.
 
 The operation chooses a range, loads facts and plans. It changes nothing. It reads no more documents than it needs. If
 nothing expires, it costs only the listings, the schema and the documents of the oldest snapshots.
@@ -36,7 +36,7 @@ from lakesweep.runs.view import TableView, begin, inputs_of
 from lakesweep.table.documents import latest_hint_of, read_consumers
 from lakesweep.table.reach.freed import Lifecycle, find_freed
 
-OPERATION = "expire_snapshots"
+OPERATION = "expire-snapshots"
 _CHUNKS = (2, 16, 10_000)
 """This many snapshot documents are read at a time, in the search for the first snapshot that is too young."""
 

@@ -1,4 +1,4 @@
-"""`auto_tags`: make the tags that a table's options ask for.
+"""`auto-tags`: make the tags that a table's options ask for.
 
 Lakesweep walks over the commits from where the last pass stopped, as Paimon's writers do. Each commit may make one tag.
 If a period ends and no commit follows, the clock makes its tag on the newest snapshot; a Paimon writer would commit an
@@ -48,7 +48,7 @@ from lakesweep.runs.session import Table
 from lakesweep.runs.tags.documents import put_success, put_tag, tags_by_snapshot
 from lakesweep.runs.view import TableView, begin, inputs_of
 
-OPERATION = "auto_tags"
+OPERATION = "auto-tags"
 _CHUNK = 256
 """This many snapshot documents are read at a time."""
 _UNKNOWN = 0

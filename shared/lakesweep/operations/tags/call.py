@@ -9,7 +9,7 @@ from lakesweep.runs.parameters.time_travel import Version
 
 
 def to_create(call: Call) -> TagArguments:
-    """Return the arguments of `create_tag` and `replace_tag`.
+    """Return the arguments of `create-tag` and `replace-tag`.
 
     Raises:
         UsageError: The call names no tag, more than one tag, or more than one source.

@@ -1,4 +1,4 @@
-"""`create_tag` and `replace_tag`: give a snapshot a name that outlives it.
+"""`create-tag` and `replace-tag`: give a snapshot a name that outlives it.
 
 The plan holds the tag's document and its source. `execute/tags.py` writes the tag, and then makes sure that the
 source still exists.
@@ -44,8 +44,8 @@ from lakesweep.runs.view import TableView, inputs_of, source_alone
 from lakesweep.storage.store import Body
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_schema
 
-CREATE = "create_tag"
-REPLACE = "replace_tag"
+CREATE = "create-tag"
+REPLACE = "replace-tag"
 TAG_EXISTS = "tag_exists"
 
 

@@ -1,4 +1,4 @@
-"""`delete_tag`: delete tags, and the files that only these tags need.
+"""`delete-tag`: delete tags, and the files that only these tags need.
 
 The rules are Paimon's, with a stricter last check. If the snapshot of a tag still exists, only the tag's document is
 deleted; the expiry of that snapshot deletes the files later. The same applies if another tag remains on the snapshot.
@@ -28,7 +28,7 @@ from lakesweep.runs.view import TableView, begin, inputs_of
 from lakesweep.table.documents import TagDocument, read_tags
 from lakesweep.table.reach.freed_tags import find_freed_tags
 
-OPERATION = "delete_tag"
+OPERATION = "delete-tag"
 
 
 def plan_delete_tag(table: Table, names: tuple[str, ...]) -> Plan:

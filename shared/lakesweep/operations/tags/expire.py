@@ -1,4 +1,4 @@
-"""`expire_tags`: delete tags that are past their time to live, or that no calendar rule keeps, and their own files."""
+"""`expire-tags`: delete tags that are past their time to live, or that no calendar rule keeps, and their own files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView, begin, inputs_of
 
-OPERATION = "expire_tags"
+OPERATION = "expire-tags"
 _ZONE = "sink.process-time-zone"
 UNREADABLE = "unreadable"
 """Why a tag is kept: its document does not parse."""

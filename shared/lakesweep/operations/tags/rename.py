@@ -1,4 +1,4 @@
-"""`rename_tag`: give a tag another name.
+"""`rename-tag`: give a tag another name.
 
 The plan writes the new document before it deletes the old one. So a tag holds the snapshot at every moment.
 """
@@ -13,7 +13,7 @@ from lakesweep.runs.session import Table
 from lakesweep.runs.tags.documents import PHASE, TAG, check_tag_name, tag_path
 from lakesweep.runs.view import begin, inputs_of
 
-OPERATION = "rename_tag"
+OPERATION = "rename-tag"
 
 
 def plan_rename_tag(table: Table, name: str, target: str) -> Plan:

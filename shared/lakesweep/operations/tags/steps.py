@@ -1,4 +1,4 @@
-"""The steps on tags, for the pass after a commit and for a call about tags alone, `trigger_tag_automatic_creation`.
+"""The steps on tags, for the pass after a commit and for a call about tags alone, `tag-schedule`.
 
 The first step makes the tags that are due, the second deletes the tags that are over. Both run before snapshots expire,
 since a snapshot can only get its tag while it exists.
@@ -31,7 +31,7 @@ TAG_STEPS = frozenset({auto_tags.OPERATION, expire_tags.OPERATION})
 _BY_WRITERS = frozenset({"zone_not_declared", "needs_engine_callbacks"})
 """Codes for tags that Lakesweep cannot make. If the table is not `write-only`, its writers make them."""
 _SETTLED = frozenset({"done", "nothing_to_do"})
-OPERATION = "trigger_tag_automatic_creation"
+OPERATION = "tag-schedule"
 
 
 @dataclass(slots=True)

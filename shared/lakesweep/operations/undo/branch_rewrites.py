@@ -122,7 +122,7 @@ def _returning_roots(run: UndoneRun, table: Table, own: BranchListing, way_back:
     if lost:
         raise run.refusal(
             _ABSENT,
-            f"the returning roots have lost {describe_lost(lost)}; undo the run of remove_orphan_files that deleted "
+            f"the returning roots have lost {describe_lost(lost)}; undo the run of remove-orphan-files that deleted "
             "them first, if the bucket keeps versions",
         )
     return coming

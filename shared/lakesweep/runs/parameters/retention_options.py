@@ -20,7 +20,7 @@ _DEFAULTS = SnapshotRetention()
 
 @dataclass(frozen=True, slots=True)
 class ExpireArguments:
-    """The arguments of `expire_snapshots`; `None` means: as the table's options say.
+    """The arguments of `expire-snapshots`; `None` means: as the table's options say.
 
     Source: Paimon `ExpireSnapshotsProcedure`.
     """

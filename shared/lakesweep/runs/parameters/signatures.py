@@ -88,13 +88,13 @@ MIN_INTERVAL = span(
 _LIMITS = (RETAIN_MAX, RETAIN_MIN, OLDER_THAN, RETAINED, MAX_DELETES)
 
 EXPIRE_SNAPSHOTS = Signature(
-    "expire_snapshots",
+    "expire-snapshots",
     (*_LIMITS, GRACE, PROTECT_COMMIT_USER, OPTIONS),
     RETENTION_OPTIONS - {"consumer.expiration-time"},
 )
-EXPIRE_CHANGELOGS = Signature("expire_changelogs", (*_LIMITS, DELETE_ALL, GRACE))
-CLEAR_CONSUMERS = Signature("clear_consumers", (INCLUDING, EXCLUDING))
-RESET_CONSUMER = Signature("reset_consumer", (CONSUMER_ID, NEXT_SNAPSHOT))
+EXPIRE_CHANGELOGS = Signature("expire-changelogs", (*_LIMITS, DELETE_ALL, GRACE))
+CLEAR_CONSUMERS = Signature("clear-consumers", (INCLUDING, EXCLUDING))
+RESET_CONSUMER = Signature("reset-consumer", (CONSUMER_ID, NEXT_SNAPSHOT))
 MAINTAIN = Signature(
     "maintain", (ALL_BRANCHES, MIN_INTERVAL, OPTIONS, PROTECT_COMMIT_USER), RETENTION_OPTIONS | TAG_OPTIONS
 )
@@ -123,9 +123,9 @@ TIME_ZONE = text(
 )
 IGNORE_IF_EXISTS = flag("ignore_if_exists", "If a tag of this name exists, keep it; this is no error.")
 _SOURCE = (SNAPSHOT, FROM_TAG, TIMESTAMP, WATERMARK, VERSION)
-CREATE_TAG = Signature("create_tag", (TAGS, *_SOURCE, TIME_RETAINED, TIME_ZONE, IGNORE_IF_EXISTS))
+CREATE_TAG = Signature("create-tag", (TAGS, *_SOURCE, TIME_RETAINED, TIME_ZONE, IGNORE_IF_EXISTS))
 REPLACE_TAG = Signature(
-    "replace_tag",
+    "replace-tag",
     (
         TAGS,
         *_SOURCE,
@@ -133,8 +133,8 @@ REPLACE_TAG = Signature(
         TIME_ZONE,
     ),
 )
-RENAME_TAG = Signature("rename_tag", (TAGS, TARGET_TAG))
-DELETE_TAG = Signature("delete_tag", (TAGS.says("Names of one or more tags.", typed="NAME..."),))
+RENAME_TAG = Signature("rename-tag", (TAGS, TARGET_TAG))
+DELETE_TAG = Signature("delete-tag", (TAGS.says("Names of one or more tags.", typed="NAME..."),))
 
 MATCH = text("match", "Names of the tags that the --keep options apply to, such as '20*'.", "PATTERN", is_own=True)
 KEEP_LAST = positive("keep_last", "Keep the newest N.", is_own=True)
@@ -146,7 +146,7 @@ KEEP_YEARLY = positive("keep_yearly", "The same for years.", is_own=True)
 KEEP_TAG = texts("keep_tag", "Keep tags with matching names; repeatable.", "PATTERN", is_own=True)
 KEEP = (MATCH, KEEP_LAST, KEEP_WITHIN, KEEP_DAILY, KEEP_WEEKLY, KEEP_MONTHLY, KEEP_YEARLY, KEEP_TAG)
 EXPIRE_TAGS = Signature(
-    "expire_tags",
+    "expire-tags",
     (
         OLDER_THAN.says(
             "Delete all tags created before this time, with or without a time to live: an age such as '3 d', ISO-8601 "
@@ -165,7 +165,7 @@ EXPIRE_TAGS = Signature(
 )
 BACKFILL = flag("backfill", "Also create tags of missed periods, if a snapshot from before the period's end is left.")
 TAG_SCHEDULE = Signature(
-    "trigger_tag_automatic_creation",
+    "tag-schedule",
     (
         BACKFILL,
         TIME_ZONE.says(
@@ -201,16 +201,16 @@ ROLLBACK = Signature(
     ),
 )
 CREATE_BRANCH = Signature(
-    "create_branch",
+    "create-branch",
     (
         BRANCH.says("Name of the new branch."),
         TAG.says("Begin with this tag of main.", metavar="TAG"),
         SNAPSHOT.says("Begin with this snapshot of main; a tag may still hold it."),
     ),
 )
-DELETE_BRANCH = Signature("delete_branch", (BRANCH,))
+DELETE_BRANCH = Signature("delete-branch", (BRANCH,))
 FAST_FORWARD = Signature(
-    "fast_forward",
+    "fast-forward",
     (
         BRANCH.says("Name of the branch that main becomes equal to."),
         LOSE_TAG.says(
@@ -251,7 +251,7 @@ MODE = text("mode", "As in Paimon's procedure: local, or distributed (spark).", 
 INVENTORY = text("inventory", "manifest.json of an S3 Inventory that replaces the listing (docs/inventory.md).", "URI")
 DRY_RUN = flag("dry_run", "Plan, and execute nothing, whatever else the call says.", typed=None)
 REMOVE_ORPHAN_FILES = Signature(
-    "remove_orphan_files",
+    "remove-orphan-files",
     (
         OLDER_THAN,
         QUARANTINE,
@@ -277,3 +277,8 @@ SIGNATURES: Mapping[str, Signature] = {
     )
 }
 """By name, in the order of the documentation."""
+
+
+def operation_named(name: str) -> str:
+    """Return the word for an operation, such as `expire-snapshots`, also of the name of Paimon's procedure."""
+    return TAG_SCHEDULE.name if name == "tag-schedule" else name.replace("_", "-")
