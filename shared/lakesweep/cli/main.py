@@ -19,7 +19,7 @@ from lakesweep.cli.command import Command
 from lakesweep.cli.help import fitted, shown, summary
 from lakesweep.cli.history import audit, records
 from lakesweep.cli.history.execute import execute
-from lakesweep.cli.inspect import roots
+from lakesweep.cli.inspect import policy, roots
 from lakesweep.cli.inspect.check import check
 from lakesweep.cli.inspect.explain import explain
 from lakesweep.cli.inspect.files import files
@@ -60,6 +60,11 @@ COMMANDS = (
     Command(completion.completion, completion.EXAMPLES),
 )
 """In the order of `--help`."""
+GROUPS = {
+    "policy": ("Try a fleet policy.", (policy.test,)),
+    "audit": ("Check the documents that Lakesweep has stored.", (Command(audit.verify, audit.EXAMPLES),)),
+}
+"""Name of a group of commands -> what it is for, and the commands."""
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 """Signals that ask this process to end. They stop a command like Ctrl-C."""
 
@@ -128,11 +133,12 @@ def app() -> typer.Typer:
     root.callback()(_root)
     for each in COMMANDS:
         root.command(each.name, short_help=summary(each.function), epilog=shown(each.examples))(each.function)
-    what = "Check the documents that Lakesweep has stored."
-    audits = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=what, short_help=what)
-    audits.callback()(lambda: None)
-    audits.command("verify", short_help=summary(audit.verify), epilog=shown(audit.EXAMPLES))(audit.verify)
-    root.add_typer(audits, name="audit")
+    for name, (what, commands) in GROUPS.items():
+        group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=what, short_help=what)
+        group.callback()(lambda: None)
+        for each in commands:
+            group.command(each.name, short_help=summary(each.function), epilog=shown(each.examples))(each.function)
+        root.add_typer(group, name=name)
     return root
 
 

@@ -17,8 +17,7 @@ import typer
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
-from lakesweep.cli.history import audit
-from lakesweep.cli.main import COMMANDS, app
+from lakesweep.cli.main import COMMANDS, GROUPS, app
 from lakesweep.storage.local.store import LocalStore
 from tests.support.metadata_files import stable_uuid
 from tests.support.moto_events import show_event_bridge
@@ -26,7 +25,8 @@ from tests.support.s3_server import moto_endpoint, seed_moto, versioned_bucket
 from tests.support.table_builder import TableBuilder
 from tests.unit.cli.command_line import Answer, call
 
-EXAMPLES = [example for command in COMMANDS for example in command.examples] + list(audit.EXAMPLES)
+EXAMPLES = [example for command in COMMANDS for example in command.examples]
+EXAMPLES += [example for _, commands in GROUPS.values() for command in commands for example in command.examples]
 OPERATIONS = {command.name for command in COMMANDS if command.signature} | {"execute", "undo"}
 ELSEWHERE = ("--engine spark", "--engine lambda", "lakesweep demo")
 """What needs Spark, a deployment or a minute; tests/spark, tests/functions and tests/e2e run it."""
@@ -66,6 +66,7 @@ SHOWN = {
     "runs": RUN,
     "report": RUN,
     "audit": r"whole",
+    "policy": r"^rule +|\"decides\"",
     "enable-events": r"EventBridge",
     "completion": r"lakesweep",
 }

@@ -15,8 +15,20 @@ def ruling_lines(policy: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
         return
     yield "policy", policy["says"].removeprefix("policy ")
     for each in policy["fields"]:
-        field, value = each["field"], _value(each["field"], each["value"])
-        yield "policy", f"{field.removesuffix('_ms')} {value} (rule for {each['rule']})"
+        yield "policy", f"{field_text(each['field'], each['value'])} (rule for {each['rule']})"
+
+
+def field_text(field: str, value: Any) -> str:
+    """Render a field of a rule, by its key in the policy."""
+    return f"{field.removesuffix('_ms')} {_value(field, value)}"
+
+
+def retention_line(document: Mapping[str, Any]) -> str:
+    """Render the retention of a document, and who states it."""
+    fields = [] if document["policy"] is None else document["policy"]["fields"]
+    folder = next((each["rule"] for each in fields if each["field"] == "retention"), None)
+    stated = {"schema": "stated by the schema", "policy": f"stated by the policy for {folder}", "defaults": "defaults"}
+    return f"{retention_text(document['retention'], 'snapshot')} ({stated[document['retention_from']]})"
 
 
 def _value(field: str, value: Any) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from lakesweep.cli.command import reads
-from lakesweep.cli.inspect.ruling import retention_text, ruling_lines
+from lakesweep.cli.inspect.ruling import retention_line, retention_text, ruling_lines
 from lakesweep.cli.inspect.version import VersionOptions
 from lakesweep.cli.options import Place, option
 from lakesweep.cli.text import counted, exact_time, fields, human_bytes, human_span
@@ -50,13 +50,7 @@ def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in document["options"].items():
         yield "option", f"{key} = {value}"
     yield from ruling_lines(document["policy"])
-    rules = {} if document["policy"] is None else {each["field"]: each["rule"] for each in document["policy"]["fields"]}
-    stated = {
-        "schema": "stated by the schema",
-        "policy": f"stated by the policy for {rules.get('retention')}",
-        "defaults": "defaults",
-    }[document["retention_from"]]
-    yield "retention", f"{retention_text(document['retention'], 'snapshot')} ({stated})"
+    yield "retention", retention_line(document)
     if document["changelog_retention"] is not None:
         yield "retention", retention_text(document["changelog_retention"], "changelog")
     yield "snapshots", _range(document["snapshots"])

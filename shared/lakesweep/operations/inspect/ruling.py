@@ -42,8 +42,11 @@ class ShownRuling:
 
 def shown_ruling(ruling: Ruling | None) -> ShownRuling | None:
     """Return what the policy says; `None` without a policy."""
-    if ruling is None:
-        return None
+    return None if ruling is None else show_ruling(ruling)
+
+
+def show_ruling(ruling: Ruling) -> ShownRuling:
+    """Return what the policy says."""
     rule = rule_of(ruling)
     treatment: Treatment = "delete" if may_delete(ruling) else "paused" if rule.pause else "observe"
     says = f"policy {ruling.policy} says of {rule.deciders.get('mode')} to delete"
