@@ -37,8 +37,9 @@ def test_what_somebody_says(name: str, value: str, found: int) -> None:
     ],
 )
 def test_what_means_nothing_stops_a_function(name: str, value: str) -> None:
-    with pytest.raises(UsageError, match=f"LAKESWEEP_{name}"):
+    with pytest.raises(UsageError, match=f"LAKESWEEP_{name}") as found:
         load_settings({**LEAST, f"LAKESWEEP_{name}": value})
+    assert found.value.code == ("bad_argument" if name == "ORPHAN_INTERVAL" else "bad_setting")
 
 
 def test_queues_by_their_names() -> None:

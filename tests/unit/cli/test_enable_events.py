@@ -184,8 +184,9 @@ def test_what_never_shows_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None
     bucket = crowded_bucket()
     monkeypatch.setattr(bucket_events.BucketNotifications, "replace", lambda *_: None)
     notifications = bucket_events.open_notifications(bucket, moto_endpoint(), "us-east-1")
-    with pytest.raises(bucket_events.StorageError, match="still shows the former one"):
+    with pytest.raises(bucket_events.StorageError, match="still shows the former one") as found:
         bucket_events.enable_events(notifications, bucket_events.plan_events(notifications), wait=lambda _: None)
+    assert found.value.code == "not_shown_yet"
 
 
 def test_a_bucket_that_does_not_exist() -> None:

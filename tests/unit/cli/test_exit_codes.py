@@ -1,5 +1,6 @@
 """Each exit code that `--help` names is what a user gets in a scene of it."""
 
+import json
 import re
 import signal
 import subprocess
@@ -69,7 +70,10 @@ def stopped_by(number: signal.Signals) -> Callable[[Path], int]:
     def stop(folder: Path) -> int:
         with waiting(folder) as process:
             process.send_signal(number)
-            return process.wait(timeout=60)
+            printed, _ = process.communicate(timeout=60)
+            code = json.loads(printed)["refusal"]["code"]
+            assert code == ("interrupted" if number == signal.SIGINT else "terminated")
+            return process.returncode
 
     return stop
 
@@ -77,8 +81,8 @@ def stopped_by(number: signal.Signals) -> Callable[[Path], int]:
 @contextmanager
 def waiting(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run an expiry that waits an hour for readers before it deletes files."""
-    line = [*LAKESWEEP, "expire-snapshots", str(folder), "--grace", "1 h", "--execute"]
-    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    line = [*LAKESWEEP, "expire-snapshots", str(folder), "--grace", "1 h", "--execute", "--json"]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 60
         while (folder / "snapshot" / "snapshot-3").exists():
@@ -111,6 +115,14 @@ def test_a_scene_ends_with_its_exit_code(code: int, tmp_path: Path, monkeypatch:
     monkeypatch.delenv("LAKESWEEP_CONTROL", raising=False)
     write_table(tmp_path / "orders", options=RETENTION)
     assert SCENES[code](tmp_path / "orders") == code
+
+
+def test_a_branch_called_main_is_refused(tmp_path: Path) -> None:
+    """Its documents could be taken for those of the table."""
+    table = write_table(tmp_path / "orders", options=RETENTION)
+    table.store.put("branch/branch-main/schema/schema-0", b"{}")
+    answer = call("show", tmp_path / "orders", "--json")
+    assert (answer.exit_code, answer.document["error"]["code"]) == (3, "two_main_branches")
 
 
 def test_help_and_page_name_the_same_codes() -> None:

@@ -246,6 +246,13 @@ def test_body_that_stays_too_short_is_an_error() -> None:
     assert not isinstance(found.value, ObjectNotFoundError)
 
 
+def test_an_answer_without_an_etag_is_an_error() -> None:
+    """Without it nothing could be deleted or written conditionally."""
+    with stub_s3(lambda _: Answer(200, b"body")) as stub, pytest.raises(StorageError, match="ETag") as found:
+        stub.store.read("k")
+    assert found.value.code == "no_etag"
+
+
 def part(body: bytes, said: str, **words: int) -> Answer:
     return Answer(206, body, {"ETag": '"e"', "Content-Range": said}, **words)
 
