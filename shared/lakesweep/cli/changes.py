@@ -58,7 +58,8 @@ def delete_tag(typed: Typed) -> int:
     """Delete tags, and the files that only they hold.
 
     If a tag's snapshot still exists, only the tag's document is deleted. A name without a tag is a warning. The only
-    rule of a fleet policy that counts here is `pause`. Prints the plan, and changes nothing without --execute.
+    rules of a fleet policy that count here are `pause` and `external_roots`. Prints the plan, and changes nothing
+    without --execute.
     """
     return typed.run()
 

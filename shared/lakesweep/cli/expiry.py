@@ -30,8 +30,8 @@ def expire_snapshots(typed: Typed) -> int:
     """Delete old snapshots, and the files that only they hold.
 
     The table's own options are the rules; arguments override them for this call. A snapshot is older than a time if its
-    successor was committed before it. The only rule of a fleet policy that counts here is `pause`. Prints the plan, and
-    changes nothing without --execute.
+    successor was committed before it. The only rules of a fleet policy that count here are `pause` and
+    `external_roots`. Prints the plan, and changes nothing without --execute.
     """
     return typed.run()
 
@@ -46,8 +46,9 @@ def expire_changelogs(typed: Typed) -> int:
     """Delete old changelogs that outlive their snapshots, and the files that only they hold.
 
     Without arguments nothing is deleted: `maintain` applies the table's own options. Counts include the snapshots. A
-    changelog is older than a time if it was committed before it. The newest changelog is always kept. The only rule of
-    a fleet policy that counts here is `pause`. Prints the plan, and changes nothing without --execute.
+    changelog is older than a time if it was committed before it. The newest changelog is always kept. The only
+    rules of a fleet policy that count here are `pause` and `external_roots`. Prints the plan, and changes nothing
+    without --execute.
     """
     return typed.run()
 
