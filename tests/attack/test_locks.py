@@ -142,15 +142,105 @@ def test_puts_that_match_have_one_winner_though_the_lock_does_not_stay(tmp_path:
     assert [path.name for path in (tmp_path / "tag").iterdir()] == ["counter"]
 
 
-# Temporary files of killed runs
+CHANGES = """
+import random, sys
+from lakesweep.errors import PreconditionFailedError, ObjectNotFoundError
+from lakesweep.storage.local.store import LocalStore
+from lakesweep.storage.store import DeleteRequest
+store, chance = LocalStore(sys.argv[1]), random.Random(sys.argv[2])
+for number in range(150):
+    body = f"{sys.argv[2]} {number}".encode()
+    try:
+        before = store.read("tag/tag-a").etag
+    except ObjectNotFoundError:
+        before = ""
+    try:
+        if not before:
+            print("made", store.put("tag/tag-a", body, if_absent=True))
+        elif chance.random() < 0.8:
+            made = store.put("tag/tag-a", body, if_match=before)
+            print("used", before)
+            print("made", made)
+        elif store.delete([DeleteRequest("tag/tag-a", before)])[0].code == "deleted":
+            print("used", before)
+    except PreconditionFailedError:
+        pass
+"""
+
+
+def test_processes_that_replace_and_delete_a_document_never_act_on_one_state_twice(tmp_path: Path) -> None:
+    """Each state of the document that a process acted on was made once and is over once: no change is lost."""
+    words = [sys.executable, "-c", CHANGES, str(tmp_path)]
+    processes = [subprocess.Popen([*words, str(number)], stdout=subprocess.PIPE, text=True) for number in range(4)]
+    lines = [line for process in processes for line in process.communicate(timeout=120)[0].splitlines()]
+    assert [process.returncode for process in processes] == [0] * 4
+    used, made = ([line.split()[1] for line in lines if line.startswith(word)] for word in ("used", "made"))
+    assert len(used) == len(set(used)) > 100
+    left = list((tmp_path / "tag").iterdir())
+    assert [path.name for path in left] in ([], ["tag-a"])
+    assert set(made) - set(used) == ({LocalStore(str(tmp_path)).read("tag/tag-a").etag} if left else set())
+
+
+def test_a_put_that_waited_for_a_replaced_document_waits_for_its_replacement(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path))
+    store.put("tag/tag-a", b"1")
+    document, other = tmp_path / "tag" / "tag-a", tmp_path / "other"
+    other.write_bytes(b"2")
+    waiting = threading.Thread(target=lambda: store.put("tag/tag-a", b"3"))
+    with document.open("rb") as before, other.open("rb") as after:
+        for file in (before, after):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        waiting.start()
+        waiting.join(0.2)
+        other.rename(document)
+        fcntl.flock(before, fcntl.LOCK_UN)
+        waiting.join(0.2)
+        assert (waiting.is_alive(), document.read_bytes()) == (True, b"2")
+    waiting.join(10)
+    assert document.read_bytes() == b"3"
+
+
+# Temporary files and locks of killed runs
 
 KILLED = """
 import os, sys
-from lakesweep.storage.local.store import LocalStore
+from lakesweep.storage.local import store as local
 os.fsync = lambda descriptor: os._exit(9)
-LocalStore(sys.argv[1]).put(sys.argv[2], b"half")
+if sys.argv[3] == "named":
+    os.O_TMPFILE = os.O_DIRECTORY  # a file system without such files
+etag = sys.argv[4] if len(sys.argv) > 4 else None
+local.LocalStore(sys.argv[1]).put(sys.argv[2], b"half", if_match=etag)
 """
 DAY_S = 86_400
+
+
+def test_a_put_that_is_killed_leaves_nothing_in_a_table(tmp_path: Path) -> None:
+    """Neither a lock nor a temporary file, and the next put does not wait."""
+    store = LocalStore(str(tmp_path))
+    etag = store.put("tag/tag-a", b"1")
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, tmp_path, "tag/tag-a", "nameless", etag], check=False, timeout=60
+    )
+    assert killed.returncode == 9
+    assert contents(tmp_path) == {"tag/tag-a": b"1"}
+    store.put("tag/tag-a", b"2", if_match=etag)
+    assert contents(tmp_path) == {"tag/tag-a": b"2"}
+
+
+def test_a_held_document_is_waited_for_and_named(tmp_path: Path, soon: None) -> None:
+    store = LocalStore(str(tmp_path))
+    etag = store.put("tag/tag-a", b"1")
+    with held(tmp_path / "tag" / "tag-a"):
+        for call_it in (
+            lambda: store.put("tag/tag-a", b"2", if_match=etag),
+            lambda: store.put("tag/tag-a", b"2"),
+            lambda: store.delete([DeleteRequest("tag/tag-a", etag)]),
+        ):
+            with pytest.raises(MaintenanceError, match=str(tmp_path / "tag" / "tag-a")) as error:
+                call_it()
+            assert error.value.code == "lock_held"
+        store.put("tag/tag-b", b"others are free")
+    assert store.read("tag/tag-a").data == b"1"
 
 
 @pytest.mark.parametrize(
@@ -162,7 +252,7 @@ DAY_S = 86_400
     ],
 )
 def test_what_a_killed_write_left_is_removed_by_a_later_one_after_a_day(tmp_path: Path, key: str, later: str) -> None:
-    killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path, key], check=False, timeout=60)
+    killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path, key, "named"], check=False, timeout=60)
     assert killed.returncode == 9
     (left,) = [path for path in tmp_path.rglob("*") if path.is_file()]
     LocalStore(str(tmp_path)).put(later, b"whole")

@@ -3,11 +3,11 @@
 Symbolic links below the root are listed, never followed, never deleted: their targets are not Lakesweep's. (The root
 itself may be reached through links.) `folders.py` says how this stays true while somebody swaps folders for links.
 
-A put that must match an ETag takes a lock file beside the object (`locks.py`). In a control location the lock file
-remains. Once a folder has this file, every put and every conditional delete in the folder takes the lock, across all
-processes. In a folder with documents of a table, the lock file is deleted after each change: there the lease already
-lets only one run write. A plain or if-absent put leaves nothing behind but its object. All of this needs a file system
-with hard links, and with `flock` between all machines that share it.
+A put that must match an ETag takes a lock (`locks.py`). In a control location this is a file beside the object. Once a
+folder has this file, every put and every conditional delete in the folder takes the lock, across all processes. In a
+folder with documents of a table, every put and every conditional delete takes the lock of the document itself, so it
+leaves nothing else behind. All of this needs a file system with hard links, and with `flock` between all machines that
+share it.
 """
 
 import os
@@ -23,17 +23,13 @@ from lakesweep.storage.guard import LateDeleteError, ask_guard
 from lakesweep.storage.keys import count_deletes, is_key
 from lakesweep.storage.local import clock as local_clock
 from lakesweep.storage.local.folders import MISSING, AnotherFolderError, Folders, LinkFoundError, parent_of, word
-from lakesweep.storage.local.locks import LOCK_NAME, locked
+from lakesweep.storage.local.locks import DOCUMENTS, LOCK_NAME, locked
 from lakesweep.storage.local.reading import LocalReading, etag_of, is_lock
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 
 _TEMPORARY = re.compile(r"\..{1,40}\.[0-9a-f]{32}\.lakesweep\.tmp", re.DOTALL)
 _BRANCH = re.compile(r"branch/branch-[^/]+(?=/)", re.DOTALL)
-_TABLE_FOLDER = re.compile(
-    r"(?:branch/branch-[^/]+/)?(?:snapshot|changelog|schema|tag|tag/tag-success-file|consumer)/", re.DOTALL
-)
-"""Folders with documents of a table, where Lakesweep may leave no lock file."""
 _AREA = re.compile(r"(?:tables|scans)/[^/]+/", re.DOTALL)
 """The folder of one table in a control location. All its temporary files lie there and in no deeper folder, so the next
 run finds the files of a killed run."""
@@ -52,13 +48,12 @@ class LocalStore(LocalReading):
         self._counter.add("put")
         above = parent_of(key)
         area = _AREA.match(key)
-        stays = _TABLE_FOLDER.fullmatch(above) is None
         with self._failing("put", key), Folders(self._folder) as folders, Folders(self._folder) as others:
             folder, name = folders.parent(key, make=True)
             self._refuse_link(folder, name, key)
             views = folder if area is None else others.open(area[0])
             self._tidy(views, above if area is None else area[0])
-            with locked(folder, self._below + above.rstrip("/"), make=if_match is not None, stays=stays):
+            with locked(folder, self._below + above.rstrip("/"), key, make=if_match is not None):
                 if if_match is not None:
                     self._check_match(folder, name, key, if_match)
                 return self._write(views, folder, key, data, if_absent=if_absent)
@@ -88,19 +83,13 @@ class LocalStore(LocalReading):
     def _write(self, views: int, folder: int, key: str, data: bytes, *, if_absent: bool) -> str:
         """Write one file under a temporary name, and rename it once it is complete."""
         name = key.rpartition("/")[2]
-        temporary = _temporary_name(name)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(temporary, flags, 0o666, dir_fd=views)
+        temporary, etag = _temporary_name(name), None
         try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                # A kernel's own times advance every few milliseconds, and inodes are soon used again. So two bodies of
-                # the same size, written one after the other, could share an ETag. The clock's time distinguishes them.
-                now_ns = local_clock.now_ns(self._root)
-                os.utime(descriptor, ns=(now_ns, now_ns))
-                os.fsync(descriptor)
-                etag = etag_of(os.fstat(descriptor))
+            if DOCUMENTS.fullmatch(parent_of(key)):
+                with suppress(OSError):  # Not every file system has files without a name.
+                    etag = self._begin(views, temporary, data, named=False)
+            if etag is None:
+                etag = self._begin(views, temporary, data, named=True)
             ask_guard()
             if if_absent:
                 try:
@@ -117,11 +106,29 @@ class LocalStore(LocalReading):
         _sync_folder(folder)
         return etag
 
+    def _begin(self, views: int, temporary: str, data: bytes, *, named: bool) -> str:
+        """Write a temporary file. If it gets its name only in the end, a killed run leaves nothing behind."""
+        flags, name = os.O_WRONLY | os.O_CLOEXEC, temporary if named else "."
+        flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW if named else os.O_TMPFILE
+        with os.fdopen(os.open(name, flags, 0o666, dir_fd=views), "wb") as file:
+            descriptor = file.fileno()
+            file.write(data)
+            file.flush()
+            # A kernel's own times advance every few milliseconds, and inodes are soon used again. So two bodies of
+            # the same size, written one after the other, could share an ETag. The clock's time distinguishes them.
+            now_ns = local_clock.now_ns(self._root)
+            os.utime(descriptor, ns=(now_ns, now_ns))
+            os.fsync(descriptor)
+            etag = etag_of(os.fstat(descriptor))
+            if not named:
+                os.link(f"/proc/self/fd/{descriptor}", temporary, dst_dir_fd=views)
+            return etag
+
     def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
         """Delete up to 1 000 files; see `Store.delete`. Keeps empty folders, except a branch's own.
 
-        In a folder without a lock file, another process could replace the file between the comparison of the ETag and
-        the deletion.
+        Another process could replace a file between the comparison of the ETag and the deletion, if it takes no lock
+        (as other programs), or outside the documents of a table if the folder has no lock file.
         """
         self._counter.add("delete", count_deletes(requests, self._root))
         late: LeaseLostError | None = None
@@ -156,8 +163,7 @@ class LocalStore(LocalReading):
                 ask_guard()
                 os.unlink(name, dir_fd=folder)
                 return "deleted"
-            stays = _TABLE_FOLDER.fullmatch(above) is None
-            with locked(folder, self._below + above.rstrip("/"), make=False, stays=stays):
+            with locked(folder, self._below + above.rstrip("/"), request.key, make=False):
                 if etag_of(os.stat(name, dir_fd=folder, follow_symlinks=False)) != request.etag:
                     return "precondition_failed"
                 ask_guard()
