@@ -124,6 +124,31 @@ def test_a_control_location_that_may_not_be_written_refuses_the_run(place: Path)
     assert contents(place / "orders") == before
 
 
+def test_a_fleet_policy_without_rights_is_not_no_policy(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a pass nor `show` goes on as if no policy were given. A folder in its place is none, either."""
+    write_table(place / "orders", options={"snapshot.num-retained.max": "2", "snapshot.num-retained.min": "1"})
+    before = contents(place / "orders")
+    monkeypatch.setenv("LAKESWEEP_CONTROL", str(place / "control"))
+    (place / "policy.json").write_text('{"version": 1, "rules": []}')
+    (place / "policy.json").chmod(0)
+    (place / "control").mkdir()
+    for name in ("orders", "control"):
+        give(place / name)
+
+    def ask(policy: str) -> list[tuple[int, str]]:
+        argv = (place / "orders", "--policy", place / policy)
+        found = call("maintain", *argv, "--execute"), call("show", *argv)
+        return [(answer.exit_code, answer.messages) for answer in found]
+
+    assert [code for code, _ in ask("absent.json")] == [2, 2]  # this also imports what nobody may not read
+    denied = f"lakesweep: policy {place}/policy.json cannot be read: "
+    assert [(code, text.startswith(denied)) for code, text in as_nobody(lambda: ask("policy.json"))] == [(3, True)] * 2
+    for exit_code, text in as_nobody(lambda: ask("control")):
+        assert exit_code in (1, 2, 3)
+        assert f"policy {place}/control" in text
+    assert contents(place / "orders") == before
+
+
 def test_a_lock_file_of_another_user_is_named(place: Path) -> None:
     store = LocalStore(str(place / "root"))
     etag = store.put("area/a", b"2", if_match=store.put("area/a", b"1"))
