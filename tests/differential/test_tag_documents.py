@@ -232,7 +232,7 @@ def test_clocks_of_makers(engine: Engine, tmp_path: Path, zone: str) -> None:
 
         theirs = (table.location / "tag" / "tag-theirs").read_bytes()
         ours = (table.location / "tag" / "tag-ours").read_bytes()
-        assert table("expire-tags") == ["ours"]
+        assert table("expire_tags") == ["ours"]
         (table.location / "tag" / "tag-ours").write_bytes(ours)
         table.ours("expire-tags", time_zone=zone)
         assert list(table("snapshots")["tags"]) == ["theirs"]
