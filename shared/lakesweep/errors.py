@@ -109,7 +109,7 @@ class LeaseHeldError(MaintenanceError):
 
 
 class LockHeldError(StorageError):
-    """Another process holds a lock file of a local folder and does not release it."""
+    """Another process holds the lock of a local document and does not release it."""
 
     exit_code = 5
     code = "lock_held"
