@@ -53,6 +53,28 @@ MUTATIONS = (
         "if min(time_ms[snapshot_id], time_ms[successor]) >= cutoff_ms:",
         "unit/operations/retention/rules/test_due.py::test_snapshots_are_due_that_the_planner_chooses",
     ),
+    # --- what the fleet policy says ---
+    Mutation(
+        "a rule for one table lifts the pause of its folder",
+        "model/policy",
+        "        return replace(outer, tables=self.tables,",
+        "        return replace(outer, pause=self.pause, tables=self.tables,",
+        "unit/operations/test_fleet.py::test_the_pause_of_a_folder_stops_tables_with_a_rule_of_their_own",
+    ),
+    Mutation(
+        "a rule for one table drops the minimum of its folder",
+        "model/policy",
+        "deciders={**outer.deciders, **self.deciders}, **own)",
+        "deciders=self.deciders, **own)",
+        "unit/operations/test_fleet.py::test_a_rule_of_one_table_drops_nothing_of_its_folder",
+    ),
+    Mutation(
+        "a pause does not stop a deletion of many minutes",
+        "execute/deletions/executor",
+        "        self._env.check_policy()\n",
+        "",
+        "unit/execute/test_large_plans.py::test_a_pause_stops_a_deletion_in_one_process_when_it_rests",
+    ),
     # --- which tags expire ---
     Mutation(
         "a tag that a calendar rule keeps expires by its age",

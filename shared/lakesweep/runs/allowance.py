@@ -65,16 +65,22 @@ def allowed_roots(table: Table) -> tuple[str, ...]:
         UsageError: The location of the policy holds no valid policy.
         StorageError: The policy cannot be read.
     """
-    stated = rule_of(ruling_of(table)).external_roots
+    rule = rule_of(ruling_of(table))
+    stated = rule.external_roots
     bound = table.allowance.bound
     if bound is None:
         return tuple(dict.fromkeys((*(stated or ()), *table.allowance.roots)))
     allowed = bound if stated is None else tuple(root for root in stated if _is_within(root, bound))
     for root in table.allowance.roots:
         if not _is_within(root, allowed):
+            own = (
+                ""
+                if stated is None
+                else f", and in `external_roots` of the policy for {rule.deciders.get('external_roots')}"
+            )
             raise RefusedError(
                 f"table {table.ref}: this deployment does not let files below {root} be deleted; expected a root in "
-                "its parameter ExternalRoots, and in the fleet policy's `external_roots` where a rule has them",
+                f"its parameter ExternalRoots{own}",
                 code=NOT_ALLOWED,
             )
     return allowed

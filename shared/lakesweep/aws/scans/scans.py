@@ -34,7 +34,7 @@ from lakesweep.operations.orphans.fan_out import scan as fan_out
 from lakesweep.operations.orphans.fan_out.scan import Ended
 from lakesweep.operations.registry import orphan_arguments, run_operation
 from lakesweep.runs.execution import require_area
-from lakesweep.runs.fleet import may_delete, watched_ruling
+from lakesweep.runs.fleet import may_delete, watched_ruling, why_kept
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
 
@@ -254,7 +254,7 @@ class _Step:
             ruling = watched_ruling(self._table)
         except RefusedError as error:
             return str(error)
-        return None if self._message.manual or may_delete(ruling) else "the fleet policy says to observe the table"
+        return None if self._message.manual or ruling is None or may_delete(ruling) else why_kept(ruling)
 
     def _again(self, message: OrphanScan, why: str, delay_s: int = _AGAIN_S) -> None:
         telemetry = self._runtime.telemetry
