@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 TEMPLATES = DOCS / "templates"
 WORDS = TEMPLATES / "words.toml"
-_SHARED = ("policy", "control", "external_root", "endpoint_url", "region", "as_json", "help")
+_SHARED = ("policy", "control", "local_control", "external_root", "endpoint_url", "region", "as_json", "help")
 """Options of most commands, which the page explains once."""
 
 _HEAD = f"""# Commands

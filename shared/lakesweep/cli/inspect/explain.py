@@ -57,7 +57,7 @@ def explain(
 ) -> int:
     """Explain why an object exists, or what happened to it. Without FILE, explain why the table's bytes are kept.
 
-        For an object, it shows which snapshots, tags, branches and changelogs need it and until when. Or it shows which
+    For an object, it shows which snapshots, tags, branches and changelogs need it and until when. Or it shows which
     rule protects the object, that it is an orphan, or which run deleted it. Changes nothing. Exit code 3: nothing is
     known about the object.
     """
