@@ -119,7 +119,8 @@ def remove_orphan_files(typed: Typed) -> int:
     """Delete files that no snapshot, tag or changelog of any branch refers to. TABLE may also be a database.
 
     Lakesweep deletes only files older than a day, unless --older-than says otherwise. It deletes a file only if
-    Paimon writes files of such a name at such a place. Prints the plan, and changes nothing without --execute.
+    Paimon writes files of such a name at such a place. The only rules of a fleet policy that count here are `pause` and
+    `external_roots`. Prints the plan, and changes nothing without --execute.
     """
     values = typed.values
     of_one_table = [name for name in ("owned_external",) if name in values]

@@ -40,8 +40,8 @@ def test_every_reader_says_who_decided(lake: Path) -> None:
     """The treatment and each field name the folder of the rule, in the document and as text."""
     policy = rules(lake, {"mode": "delete", "min_snapshots": 4}, {"tables": "orders", "time_zone": "UTC"})
     fields = [
-        {"field": "min_snapshots", "value": 4, "rule": str(lake)},
         {"field": "mode", "value": "delete", "rule": str(lake)},
+        {"field": "min_snapshots", "value": 4, "rule": str(lake)},
         {"field": "time_zone", "value": "UTC", "rule": f"{lake}/orders"},
     ]
     says = f"policy {policy} says of {lake} to delete"

@@ -56,7 +56,7 @@ def test_every_field_has_a_value_and_who_decided_it(lake: Path) -> None:
     for line in (
         f"policy     tags 20* (keep_daily 30) (rule for {lake})",
         "default    external_roots none",
-        f"retention  at least 2 snapshots, at most 5, for 1 d, 50 a run (stated by the policy for {lake})",
+        f"(stated by the policy for {lake}), and at least the policy's minimums",
         f"rule       {lake} decides mode, retention, tags; overridden: time_zone",
     ):
         assert line in printed

@@ -28,7 +28,9 @@ def retention_line(document: Mapping[str, Any]) -> str:
     fields = [] if document["policy"] is None else document["policy"]["fields"]
     folder = next((each["rule"] for each in fields if each["field"] == "retention"), None)
     stated = {"schema": "stated by the schema", "policy": f"stated by the policy for {folder}", "defaults": "defaults"}
-    return f"{retention_text(document['retention'], 'snapshot')} ({stated[document['retention_from']]})"
+    has_floor = any(each["field"].startswith("min_") for each in fields)
+    least = ", and at least the policy's minimums" if has_floor else ""
+    return f"{retention_text(document['retention'], 'snapshot')} ({stated[document['retention_from']]}){least}"
 
 
 def _value(field: str, value: Any) -> str:

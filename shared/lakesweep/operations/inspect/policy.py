@@ -11,7 +11,7 @@ from typing import Literal
 from lakesweep.errors import MaintenanceError, UsageError
 from lakesweep.format.codec import to_json
 from lakesweep.model.policy import FleetPolicy, FleetRule, SnapshotRetention
-from lakesweep.operations.inspect.ruling import ShownRuling, StatedField, show_ruling, value_of
+from lakesweep.operations.inspect.ruling import FIELDS, ShownRuling, StatedField, show_ruling, value_of
 from lakesweep.runs.fleet import Ruling, limited, read_policy, rule_of, spell
 from lakesweep.runs.parameters.retention_options import ExpireArguments, is_stated, snapshot_retention
 from lakesweep.runs.parameters.times import say_span
@@ -19,11 +19,6 @@ from lakesweep.runs.session import Table
 from lakesweep.runs.view import begin
 from lakesweep.storage.store import Store
 
-FIELDS = (
-    *("mode", "pause", "retention", "min_snapshots", "min_time_retained_ms", "protect_commit_users"),
-    *("time_zone", "tags", "external_roots"),
-)
-"""In the order of the output."""
 LOOKED_AT = 100
 """Lakesweep looks whether this many folders of rules exist."""
 _MEANS = {

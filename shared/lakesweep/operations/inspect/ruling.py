@@ -1,11 +1,13 @@
 """What the fleet policy says about a table, as `show`, `explain`, `check` and `policy test` say it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from lakesweep.model.policy import FleetRule
 from lakesweep.runs.fleet import Ruling, may_delete, rule_of, why_kept
 
+FIELDS = tuple(each.name for each in fields(FleetRule) if each.name not in ("tables", "deciders"))
+"""The fields of a rule, in the order of the output."""
 Treatment = Literal["delete", "observe", "paused"]
 
 
@@ -50,8 +52,10 @@ def show_ruling(ruling: Ruling) -> ShownRuling:
     rule = rule_of(ruling)
     treatment: Treatment = "delete" if may_delete(ruling) else "paused" if rule.pause else "observe"
     says = f"policy {ruling.policy} says of {rule.deciders.get('mode')} to delete"
-    fields = tuple(StatedField(field, value_of(rule, field), rule.deciders[field]) for field in sorted(rule.deciders))
-    return ShownRuling(ruling.policy, treatment, says if treatment == "delete" else why_kept(ruling), fields)
+    stated = tuple(
+        StatedField(field, value_of(rule, field), rule.deciders[field]) for field in FIELDS if field in rule.deciders
+    )
+    return ShownRuling(ruling.policy, treatment, says if treatment == "delete" else why_kept(ruling), stated)
 
 
 def value_of(rule: FleetRule, field: str) -> object:
