@@ -37,7 +37,8 @@ def _isolate_from_the_user() -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ.pop("LAKESWEEP_CONTROL", None)
-    os.environ.pop("LAKESWEEP_POLICY", None)
+    for name in ("LAKESWEEP_POLICY", "LAKESWEEP_PROGRESS", "NO_COLOR", "FORCE_COLOR"):
+        os.environ.pop(name, None)
 
     home = tempfile.mkdtemp(prefix="lakesweep-tests-")
     atexit.register(shutil.rmtree, home, ignore_errors=True)

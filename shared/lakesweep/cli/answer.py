@@ -15,7 +15,7 @@ from lakesweep.cli.opening import open_table
 from lakesweep.cli.options import Place
 from lakesweep.cli.output import print_document, print_lines, say
 from lakesweep.cli.progress import shown_progress
-from lakesweep.cli.reach import HINT, is_out_of_reach, reach_exit_code
+from lakesweep.cli.reach import hint, is_out_of_reach, reach_exit_code
 from lakesweep.cli.text import next_line, report_lines
 from lakesweep.errors import (
     LeaseLostError,
@@ -33,6 +33,7 @@ from lakesweep.model.roots import TableRef
 from lakesweep.runs.session import Table
 from lakesweep.storage.location import alias_warning
 from lakesweep.storage.requests import RequestCounter
+from lakesweep.storage.retries import told
 
 Document = Mapping[str, object]
 
@@ -49,6 +50,7 @@ _BADNESS = (0, REFUSED, 2, 5, 1, PARTIAL)
 _EXIT_CODES = {"planned": 0, "done": 0, "nothing_to_do": 0, "refused": REFUSED, "partial": PARTIAL, "damaged": DAMAGED}
 
 
+@told(say)
 def answer_operation(
     place: Place,
     operation: str,
@@ -64,6 +66,7 @@ def answer_operation(
     return exit_code
 
 
+@told(say)
 def answer_database(
     place: Place, operation: str, run: Callable[[Table], RunReport], of_one_table: Sequence[str] = ()
 ) -> int:
@@ -82,7 +85,9 @@ def answer_database(
     try:
         store = open_table(place).store
         names = None if is_table(store) else list(tables_of(store))
-    except Exception:  # noqa: BLE001 - the operation meets the same error again, and reports it
+    except Exception as error:  # noqa: BLE001 - the operation meets the same error again, and reports it
+        if isinstance(error, MaintenanceError) and is_out_of_reach(error):  # to ask again would only take as long again
+            return answer_operation(place, operation, partial(_stop, error))
         names = None
     except KeyboardInterrupt as stop:
         return answer_operation(place, operation, partial(_stop, stop))
@@ -107,7 +112,7 @@ def answer_database(
     return codes[-1] if codes[-1] > _SIGNALS else max(codes, key=_BADNESS.index)
 
 
-def _stop(stop: KeyboardInterrupt, database: Table) -> RunReport:
+def _stop(stop: BaseException, database: Table) -> RunReport:
     raise stop
 
 
@@ -187,6 +192,7 @@ def answer_document(
     return answer_call(found, lines, as_json=place.as_json, damage=damage)
 
 
+@told(say)
 def answer_call(
     call: Callable[[], Document],
     lines: Callable[[Document], Iterable[str]],
@@ -261,7 +267,7 @@ def explain(error: BaseException) -> tuple[str, str, int]:
         sys.stderr.write(masked("".join(traceback.format_exception(error))))
     if isinstance(error, MaintenanceError):
         if is_out_of_reach(error):
-            return error.code, f"{error}; {HINT}", reach_exit_code(error)
+            return error.code, f"{error}; {hint(error)}", reach_exit_code(error)
         exit_code = REFUSED if error.code == _NO_BUCKET else error.exit_code
         return error.code, str(error), exit_code
     if isinstance(error, TerminatedError):

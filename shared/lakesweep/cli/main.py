@@ -26,6 +26,7 @@ from lakesweep.cli.inspect.files import files
 from lakesweep.cli.inspect.show import show
 from lakesweep.cli.output import explain_usage, print_lines, say, unwritten
 from lakesweep.errors import MaintenanceError, TerminatedError, stop_exit_code, stopped_by
+from lakesweep.storage import stops
 
 COMMANDS = (
     show,
@@ -65,8 +66,8 @@ GROUPS = {
     "audit": ("Check the documents that Lakesweep has stored.", (Command(audit.verify, audit.EXAMPLES),)),
 }
 """Name of a group of commands -> what it is for, and the commands."""
-_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
-"""Signals that ask this process to end. They stop a command like Ctrl-C."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that ask this process to end. The first is Ctrl-C."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -175,21 +176,22 @@ def _command_of(error: typer.TyperException) -> str:
 
 @contextmanager
 def _stopping() -> Iterator[None]:
-    """Let a signal raise `TerminatedError`, so that a run stores what it did and releases its lease.
+    """Let a signal raise an error, so that a run stores what it did and releases its lease.
 
     A signal that the process already handles or ignores, as with `nohup`, is not changed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    changed = [number for number in _SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
+    usual = (signal.SIG_DFL, signal.default_int_handler)
+    changed = {number: handler for number in _SIGNALS if (handler := signal.getsignal(number)) in usual}
     for number in changed:
         signal.signal(number, _raise)
     try:
         yield
     finally:
-        for number in changed:
-            signal.signal(number, signal.SIG_DFL)
+        for number, handler in changed.items():
+            signal.signal(number, handler)
 
 
 def _end_quietly() -> None:
@@ -203,4 +205,5 @@ def _end_quietly() -> None:
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
-    raise TerminatedError(signal.Signals(number).name, number)
+    stops.stop()
+    raise KeyboardInterrupt if number == signal.SIGINT else TerminatedError(signal.Signals(number).name, number)

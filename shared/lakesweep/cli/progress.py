@@ -17,6 +17,7 @@ from lakesweep.cli.output import say, show_status
 from lakesweep.cli.text import counted, human_bytes
 from lakesweep.errors import UsageError
 from lakesweep.model.progress import Progress, no_progress
+from lakesweep.storage import stops
 from lakesweep.storage.requests import RequestCounter
 
 _FIRST_S = 0.7
@@ -34,16 +35,11 @@ class _Work:
         self.count: tuple[str, int, int | None] | None = None
         self._counter = counter
         self._began = time.monotonic()
+        self.stops = stops.count
 
     def note(self, what: str, done: int, total: int | None) -> None:
         """Note what is counted, how many so far, and of how many."""
         self.count = (what, done, total)
-
-    def bar(self) -> str:
-        """Return a bar, if the total is known."""
-        _, done, total = self.count or ("", 0, None)
-        length = min(_BAR, _BAR * done // total) if total else 0
-        return f"[{'#' * length}{'.' * (_BAR - length)}] " if total else ""
 
     def text(self) -> str:
         """Return the numbers as a person reads them."""
@@ -89,7 +85,12 @@ def _show_bar(work: _Work) -> None:
     wait_s = _FIRST_S
     while not work.over.wait(wait_s):
         wait_s = _AGAIN_S
-        show_status(work.bar() + work.text())
+        _, done, total = work.count or ("", 0, None)
+        length = min(_BAR, _BAR * done // total) if total else 0
+        bar = f"[{'#' * length}{'.' * (_BAR - length)}] " if total else ""
+        show_status(
+            bar + work.text() if work.stops == stops.count else "stopping when the requests under way have ended"
+        )
     show_status("")
 
 

@@ -6,12 +6,13 @@ from contextvars import ContextVar
 
 from lakesweep.errors import AccessDeniedError, MaintenanceError
 
-HINT = (
-    "check the credentials (aws sts get-caller-identity), their permissions, the region (--region) and the endpoint "
-    "(--endpoint-url)"
-)
-_SILENT = frozenset({"EndpointConnectionError", "ConnectTimeoutError", "SSLError", "CredentialRetrievalError"})
-"""Nobody has answered yet: no such host, nothing listens there, or it takes too long. Another time may be better."""
+_PLACE = "the region (--region) and the endpoint (--endpoint-url)"
+_REFUSED = f"check the credentials (aws sts get-caller-identity), their permissions, {_PLACE}"
+_NO_ANSWER = f"check the network, a proxy (HTTPS_PROXY), {_PLACE}"
+_NETWORK = frozenset({"EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError", "ProxyConnectionError"})
+"""No such host, nothing listens there, or it takes too long."""
+_SILENT = _NETWORK | {"SSLError", "CredentialRetrievalError"}
+"""Nobody has answered yet. Another time may be better."""
 _CODES = _SILENT | frozenset(
     {
         "store_settings",
@@ -47,6 +48,11 @@ def silence_ends_with(exit_code: int) -> Iterator[None]:
 def reach_exit_code(error: MaintenanceError) -> int:
     """Return the exit code for a store that cannot be reached."""
     return _of_silence.get() if error.code in _SILENT else REFUSED
+
+
+def hint(error: MaintenanceError) -> str:
+    """Return what to check if a store cannot be reached."""
+    return _NO_ANSWER if error.code in _NETWORK else _REFUSED
 
 
 def is_out_of_reach(error: MaintenanceError) -> bool:

@@ -13,9 +13,11 @@ from typing import Any
 
 from lakesweep.errors import AccessDeniedError, ObjectNotFoundError, PreconditionFailedError, StorageError, UsageError
 from lakesweep.model.safety import CONNECT_TIMEOUT_S, MAX_ATTEMPTS, READ_TIMEOUT_S
+from lakesweep.storage.clock import monotonic_s
 from lakesweep.storage.guard import Guard
 from lakesweep.storage.list_page import PARSE_EVENT, parse_response
 from lakesweep.storage.requests import RequestCounter
+from lakesweep.storage.retries import watch
 
 _KIND_OF_OPERATION = {
     "HeadObject": "head",
@@ -26,6 +28,8 @@ _KIND_OF_OPERATION = {
     "DeleteObject": "delete",
     "DeleteObjects": "delete",
 }
+_CREDENTIAL_ATTEMPTS = 3
+_CREDENTIAL_TIMEOUT_S = 10
 _SLOW_DOWN = 503
 _PRECONDITION = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
 _CODES = {"NoSuchBucket": "no_such_bucket", "NotImplemented": "not_implemented"}
@@ -88,11 +92,20 @@ def make_client(
 
 
 def new_session() -> Any:
-    """Return a botocore session. It looks for credentials and settings again; the models of AWS services are cached."""
+    """Return a botocore session. It looks for credentials and settings again; the models of AWS services are cached.
+
+    Its clients that are made without a configuration have little patience: mostly those with which botocore itself asks
+    for credentials.
+    """
+    from botocore.config import Config
     from botocore.session import Session
 
     session = Session()
     session.register_component("data_loader", _service_models())
+    retries = {"mode": "standard", "total_max_attempts": _CREDENTIAL_ATTEMPTS}
+    patience = Config(retries=retries, connect_timeout=CONNECT_TIMEOUT_S, read_timeout=_CREDENTIAL_TIMEOUT_S)
+    session.set_default_client_config(patience)
+    watch(session)
     return session
 
 
@@ -146,12 +159,16 @@ def s3_request(operation: str, where: str, counter: RequestCounter, guard: Guard
     from urllib3.exceptions import HTTPError
 
     _current.counter, _current.guard, _current.attempts = counter, guard, 0
+    began_s = monotonic_s()
     try:
         yield
     except ClientError as error:
         raise _translated(operation, where, error.response) from error
     except (BotoCoreError, ResponseParserError, HTTPError) as error:
-        raise StorageError(f"{operation} {where}: {error}", code=type(error).__name__) from error
+        tried = (
+            f" (tried {_current.attempts} times in {monotonic_s() - began_s:.0f} s)" if _current.attempts > 1 else ""
+        )
+        raise StorageError(f"{operation} {where}: {error}{tried}", code=type(error).__name__) from error
     except RecursionError as error:  # botocore asks again for the region, and is redirected again.
         raise StorageError(
             f"{operation} {where}: expected an S3 server, found redirects that name no region", code="store_settings"

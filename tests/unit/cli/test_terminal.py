@@ -28,6 +28,8 @@ FOR_HELP = [
     "runs.parameters.age",
     "runs.parameters.parameter",
     "runs.parameters.signatures",
+    "storage",
+    "storage.stops",
 ]
 
 

@@ -81,11 +81,14 @@ def runs(
 
     TABLE may also be a control location. Then the command lists the runs of all its tables.
     """
-    from lakesweep.cli.answer import answer_call, answer_document
+    from lakesweep.cli.answer import answer_call, answer_document, failed_document
     from lakesweep.cli.history.audited import control_store, runs_of_all, runs_of_table
+    from lakesweep.cli.output import say
+    from lakesweep.cli.reach import is_out_of_reach
     from lakesweep.runs.parameters.age import Age
     from lakesweep.runs.parameters.times import parse_past
     from lakesweep.runs.session import Table
+    from lakesweep.storage.retries import told
 
     def begin_ms(now_ms: int) -> int | None:
         found = None if since is None else parse_past(since, "--since")
@@ -95,8 +98,11 @@ def runs(
         return runs_of_table(opened, limit, begin_ms(opened.store.now_ms()) if since is not None else None)
 
     try:
-        control = control_store(place)
-    except MaintenanceError:
+        with told(say):
+            control = control_store(place)
+    except MaintenanceError as error:
+        if is_out_of_reach(error):
+            return failed_document(error, place.as_json)
         control = None  # the answer for the table reports the problem of the place
     if control is None:
         return answer_document(place, read, _run_lines)

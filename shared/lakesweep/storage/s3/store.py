@@ -6,6 +6,7 @@ from operator import lt
 from typing import Any
 
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
+from lakesweep.storage import stops
 from lakesweep.storage.aws_client import s3_request, was_repeated
 from lakesweep.storage.guard import current_guard
 from lakesweep.storage.keys import check_prefix, check_range, is_key, too_short
@@ -115,7 +116,7 @@ class S3Store(S3Deleting):
 
     def _get(self, key: str, max_bytes: int | None, part: tuple[int, int] | None = None, **words: Any) -> Body:
         where = self._where(key)
-        attempts = BODY_ATTEMPTS
+        attempts, stop = BODY_ATTEMPTS, stops.count
         while True:
             attempts -= 1
             response = self._ask("read", where, "get_object", Key=self._prefix + key, **words)
@@ -135,7 +136,7 @@ class S3Store(S3Deleting):
                 with s3_request("read", where, self._counter):
                     data: bytes = stream.read()
             except StorageError:
-                if attempts > 0:
+                if attempts > 0 and stop == stops.count:
                     continue
                 raise
             if len(data) != length:
