@@ -548,6 +548,51 @@ def a_day_without_sweeps(trouble: Trouble) -> None:
     trouble.sweep()
 
 
+@sets_off("NoTables")
+def a_prefix_without_tables(trouble: Trouble) -> None:
+    """A deployment with a wrong parameter, which nothing else would tell."""
+    trouble.maintained()
+    trouble.sweep()
+    functions = [trouble.system.functions[name] for name in ("Sweep", "TagSchedule")]
+    places = functions[0].environment["LAKESWEEP_TABLES"]
+    for function in functions:
+        function.environment["LAKESWEEP_TABLES"] = f"{places}-old"
+        function.close()
+    for _ in range(3):
+        trouble.sweep()
+        trouble.pass_time(HOUR_S - MINUTE_S)
+    assert HOUR_S < trouble.first_seen_s["NoTablesAlarm"] <= 3 * HOUR_S
+    assert trouble.on() == {"NoTablesAlarm"}
+    for function in functions:
+        function.environment["LAKESWEEP_TABLES"] = places
+        function.close()
+    trouble.sweep()
+
+
+@sets_off("RunsRefused", "TablesRefused")
+def a_table_whose_every_pass_is_refused(trouble: Trouble) -> None:
+    """From the first on, so nobody knows its lag, while another table is maintained. Its alarm stays on."""
+    trouble.maintained(2)
+    table = without_events(trouble)
+    root = table.root(newest(table))
+    whole = table.store.read(root).data
+    table.corrupt(root)
+    trouble.sweep()
+    for _ in range(3):
+        trouble.pass_time(9 * HOUR_S, step_s=HOUR_S)
+        for schedule in (SWEEP, TAGS):
+            trouble.system.tick(schedule)
+        trouble.pass_time(10 * MINUTE_S)
+    assert trouble.first_seen_s["TablesRefusedAlarm"] > 24 * HOUR_S
+    assert trouble.on() == {"TablesRefusedAlarm"}
+    named = [line for done in trouble.system.invocations for line in done.lines if "hours" in line]
+    assert {line["table"] for line in named} == {table.store.location}
+    table.store.put(root, whole)
+    trouble.sweep()
+    assert is_maintained(table)
+    trouble.pass_time(2 * HOUR_S)
+
+
 @sets_off("RunsRefused", "TagLag")
 def tags_that_are_due_and_are_not_made(trouble: Trouble) -> None:
     """Each tour asks for the pass, which is refused, and finds it more overdue than the one before."""
@@ -600,9 +645,12 @@ def make_sweeps(system: System) -> None:
 
 @pytest.fixture(scope="module")
 def system() -> Iterator[System]:
-    """A deployment that has had its first tours: until then nobody knows the lag, and two alarms say so."""
+    """A deployment that has a table and has had its first tours: until then alarms say that nobody knows the lag."""
     with System(build_here(), name="night") as deployed:
         assert alarms_on(deployed) == {"SweepMissingAlarm", "TagScheduleMissingAlarm"}
+        make_sweeps(deployed)
+        assert alarms_on(deployed) == {"NoTablesAlarm"}
+        commit(deployed.table("first.db/t", OPTIONS))
         make_sweeps(deployed)
         assert alarms_on(deployed) == set()
         yield deployed

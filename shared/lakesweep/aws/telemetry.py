@@ -26,20 +26,22 @@ SKIPPED = frozenset({"paused", "retention_not_stated", OBSERVED, "plan_undone"})
 """Codes of refusals that follow from an operator's choice."""
 PASSING = frozenset({"snapshot_is_going", "snapshot_vanished"})
 """Codes of refusals because a tag's snapshot is being deleted by another run. A later pass finds the table in order."""
+REFUSED = "RunsRefused"
 _STATUS = {
     "done": "RunsDone",
     "partial": "RunsPartial",
-    "refused": "RunsRefused",
+    "refused": REFUSED,
     "stale": "RunsStale",
     "damaged": "RunsDamaged",
 }
-_WARNED = frozenset({"RunsRefused", "RunsPartial", "RunsDamaged"})
+_WARNED = frozenset({REFUSED, "RunsPartial", "RunsDamaged"})
 _REQUESTS = {"get": "GetRequests", "head": "GetRequests", "list": "ListRequests", "put": "PutRequests"}
 _UNITS = {
     "BytesFreed": MetricUnit.Bytes,
     "OrphanBytesFound": MetricUnit.Bytes,
     "MaxLagSeconds": MetricUnit.Seconds,
     "MaxTagLagSeconds": MetricUnit.Seconds,
+    "MaxRefusedSeconds": MetricUnit.Seconds,
 }
 
 Handler = Callable[[Any, Any], dict[str, Any]]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from lakesweep.aws.messages import Hint, NewerMessageError, Work
 from lakesweep.aws.queues import MAX_DELAY_S
 from lakesweep.aws.runtime import Context, Runtime
-from lakesweep.aws.telemetry import PASSING, SKIPPED
+from lakesweep.aws.telemetry import PASSING, REFUSED, SKIPPED, status_metric
 from lakesweep.errors import LeaseHeldError, LeaseLostError, MaintenanceError, OutOfTimeError
 from lakesweep.model.report import RunReport
 from lakesweep.model.safety import HELD_AGAIN_S, REST_MS
@@ -19,7 +19,7 @@ from lakesweep.model.steering import UNSUPPORTED_PLAN
 from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.operations.maintenance.triage import triage
 from lakesweep.operations.orphans import local as remove_orphan_files
-from lakesweep.runs.pass_notes import wants_more
+from lakesweep.runs.pass_notes import note_refusal, wants_more
 from lakesweep.runs.run import TOO_MANY_ACTIONS, execute_stored
 from lakesweep.runs.session import Table
 
@@ -58,6 +58,8 @@ def carry_out(
         report = _run(runtime, table, message)
         if report.refusal is not None and report.refusal.code == UNSUPPORTED_PLAN:
             raise NewerMessageError(f"{name}: {report.refusal.message}")
+        if report.refusal is not None and (isinstance(message, Hint) or message.plan_id is None):
+            note_refusal(table, status_metric(report) == REFUSED)
     except OutOfTimeError as error:
         _out_of_time(runtime, table, message, error)
     except (LeaseHeldError, LeaseLostError) as error:

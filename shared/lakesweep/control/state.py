@@ -60,6 +60,8 @@ class BranchState:
     """The id of the branch's first schema. Its ETag identifies the branch."""
     identity: int = 0
     """A number derived from that ETag; 0: not known, and the state answers nothing."""
+    refused_ms: int = 0
+    """Since when every pass was refused; 0: the last pass was not."""
 
     def wants_nothing(self, latest_id: int, now_ms: int) -> bool:
         """Tell whether neither tags nor retention need a pass, given that `latest_id` is the newest snapshot.
@@ -158,6 +160,8 @@ def write_state(area: ControlArea, states: dict[str, BranchState]) -> None:
 
 def _state(value: object, path: str) -> BranchState:
     names = [field.name for field in dataclasses.fields(BranchState)]
+    if isinstance(value, dict):
+        value = {"refused_ms": 0, **value}  # earlier versions do not write it
     if not isinstance(value, dict) or not all(is_number(value.get(name)) for name in names):
         raise FormatError(f"{path}: expected the numbers {', '.join(names)} of each branch")
     return BranchState(**{name: value[name] for name in names})

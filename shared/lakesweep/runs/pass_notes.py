@@ -17,6 +17,7 @@ from lakesweep.model.identity import Identity
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import MAIN
 from lakesweep.model.safety import TAGS_SEEN_EVERY_MS
+from lakesweep.runs.pass_state import clock_ms
 from lakesweep.runs.session import Table
 
 MAX_WALK = 50
@@ -126,6 +127,23 @@ def invalidate(table: Table, branch: str, *, keeps_tags: bool = True) -> None:
         after[branch] = left
     if after != states:
         write_state(table.area, after)
+
+
+def note_refusal(table: Table, is_refused: bool) -> None:
+    """Note since when every pass over a branch was refused, or that the last one was not.
+
+    A pass that was not refused usually does so with its state (`remember`), and this then costs one read.
+    """
+    if table.area is None:
+        return
+    try:
+        states = read_states(table.area)
+    except FormatError:
+        states = {}
+    known = states.get(table.ref.branch) or always_due(0, 0)
+    if is_refused != bool(known.refused_ms):
+        noted = replace(known, refused_ms=clock_ms(table) if is_refused else 0)
+        write_state(table.area, {**states, table.ref.branch: noted})
 
 
 def wants_more(step: RunReport) -> bool:

@@ -10,7 +10,7 @@ that no pass has seen: the sweep finds such a branch.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lakesweep.aws.messages import Hint, Sweep, TagSweep
 from lakesweep.aws.runtime import Context, Runtime
@@ -26,11 +26,23 @@ from lakesweep.runs.pass_state import clock_ms
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store
 
-LAGGING = Counts(tables="TablesSwept", due="TablesLagging", max_lag="MaxLagSeconds")
-TAGS_DUE = Counts(tables="TablesAskedForTags", due="TablesWithTagsDue", max_lag="MaxTagLagSeconds")
+LAGGING = Counts("TablesSwept", "TablesLagging", "MaxLagSeconds", max_refused="MaxRefusedSeconds")
+TAGS_DUE = Counts("TablesAskedForTags", "TablesWithTagsDue", "MaxTagLagSeconds")
+TOLD_AFTER_MS = 86_400_000
+"""A branch all of whose passes are refused for so long is named in the log."""
 
-Due = tuple[str, int | None]
-"""A branch for which a pass is due, and for how many milliseconds it has been due, if known."""
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A branch for which a pass is due."""
+
+    branch: str
+    lag_ms: int | None
+    """For how long it has been due, if known."""
+    refused_ms: int = 0
+    """For how long every pass was refused."""
+
+
 Question = Callable[[Table, bool], Iterator[Due]]
 """Yields the branches of a table for which a pass is due. The flag tells whether passes change the table or only plan.
 """
@@ -50,9 +62,13 @@ def _passes(question: Question) -> Ask:
     """Request a pass over each branch of a table for which one is due."""
 
     def ask(runtime: Runtime, table: Table, changes: bool) -> Iterator[TableSweep]:
-        for branch, lag_ms in question(table, changes):
-            runtime.queues.ask_for_pass(Hint(table.ref.location, branch))
-            yield TableSweep(due=1, max_lag_ms=(lag_ms or 0) if changes else 0)
+        for due in question(table, changes):
+            runtime.queues.ask_for_pass(Hint(table.ref.location, due.branch))
+            if due.refused_ms >= TOLD_AFTER_MS:
+                hours = due.refused_ms // 3_600_000
+                facts = {"table": table.ref.location, "branch": due.branch, "hours": hours}
+                runtime.telemetry.warn("every pass over the branch is refused", **facts)
+            yield TableSweep(due=1, max_lag_ms=(due.lag_ms or 0) if changes else 0, max_refused_ms=due.refused_ms)
 
     return ask
 
@@ -64,9 +80,11 @@ def _lagging(table: Table, _: bool) -> Iterator[Due]:
     """
     states = states_of(table)
     for branch in (MAIN, *sorted((branch_folders(table.store) | states.keys()) - {MAIN})):
-        lag = lag_of(replace(table, ref=replace(table.ref, branch=branch)), states.get(branch))
+        state = states.get(branch)
+        lag = lag_of(replace(table, ref=replace(table.ref, branch=branch)), state)
         if lag is not None:
-            yield branch, lag.lag_ms
+            since_ms = 0 if state is None else state.refused_ms
+            yield Due(branch, lag.lag_ms, max(0, clock_ms(table) - since_ms) if since_ms else 0)
 
 
 def _tags_due(table: Table, changes: bool) -> Iterator[Due]:
@@ -79,7 +97,7 @@ def _tags_due(table: Table, changes: bool) -> Iterator[Due]:
         due = {branch: state for branch, state in due.items() if branch.partition("/")[0] in there}
     for branch, state in sorted(due.items()):
         # If no time is stored, a manual operation has changed tags since the last pass.
-        yield branch, now_ms - state.tags_due_ms if state.tags_due_ms else None
+        yield Due(branch, now_ms - state.tags_due_ms if state.tags_due_ms else None)
 
 
 def _is_due(state: BranchState, now_ms: int, changes: bool) -> bool:

@@ -27,6 +27,7 @@ class Counts:
     tables: str
     due: str
     max_lag: str
+    max_refused: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class TableSweep:
     failed: int = 0
     max_lag_ms: int = 0
     """Longest time for which a pass has been due, among tables that passes change."""
+    max_refused_ms: int = 0
+    """Longest time for which every pass over a branch was refused, among branches for which a pass is due."""
     last: str | None = None
     """The last folder that was visited."""
     is_finished: bool = False
@@ -53,6 +56,7 @@ class TableSweep:
             again=self.again + other.again,
             failed=self.failed + other.failed,
             max_lag_ms=max(self.max_lag_ms, other.max_lag_ms),
+            max_refused_ms=max(self.max_refused_ms, other.max_refused_ms),
             last=other.last or self.last,
         )
 
@@ -98,9 +102,12 @@ def sweep_tables(
         raise
     sweep = replace(sum(sweeps[1:], sweeps[0]), is_finished=is_finished)
     if counts is not None:
-        telemetry.count(counts.tables, sweep.tables)
+        if sweep.tables or message.cursor is None:  # a later part without tables says nothing about the sweep
+            telemetry.count(counts.tables, sweep.tables)
         telemetry.count(counts.due, sweep.due)
         telemetry.count(counts.max_lag, sweep.max_lag_ms / 1000)
+        if counts.max_refused is not None:
+            telemetry.count(counts.max_refused, sweep.max_refused_ms / 1000)
     telemetry.count_requests(counter.snapshot())
     telemetry.tell(
         f"{message.kind}: {f'the {name} ended' if is_finished else f'a part of the {name}'}", sweep=str(sweep)
