@@ -131,6 +131,14 @@ build: install ## Build functions and layers into .aws-sam (TARGET_PYTHON=/path/
 	@LAYER_RUNTIME=$(RUNTIME) LAYER_ARCHITECTURE=$(ARCHITECTURE) TARGET_PYTHON="$(TARGET_PYTHON)" $(SAM) build \
 		--parameter-overrides Runtime=$(RUNTIME) Architecture=$(ARCHITECTURE) $(SAM_ARGS)
 
+# A bucket in the stack's region. UPLOAD=no uploads nothing, and says how to.
+PREFIX ?= lakesweep
+UPLOAD ?= yes
+.PHONY: package
+package: build ## Package what CloudFormation, Terraform and CDK take into build/package, and upload it (BUCKET= PREFIX= UPLOAD=no)
+	@$(BIN)/python deploy/package.py --runtime $(RUNTIME) --architecture $(ARCHITECTURE) --bucket "$(BUCKET)" \
+		--prefix "$(PREFIX)" --output build/package $(if $(filter yes,$(UPLOAD)),--upload)
+
 # As the template's parameters SparkRelease, SparkArchitecture (in small letters) and SparkPython.
 RELEASE ?= emr-spark-8.0.0
 SPARK_PYTHON ?= 3.11
