@@ -102,8 +102,11 @@ def new_session() -> Any:
 
     session = Session()
     session.register_component("data_loader", _service_models())
-    retries = {"mode": "standard", "total_max_attempts": _CREDENTIAL_ATTEMPTS}
-    patience = Config(retries=retries, connect_timeout=CONNECT_TIMEOUT_S, read_timeout=_CREDENTIAL_TIMEOUT_S)
+    patience = Config(
+        retries={"mode": "standard", "total_max_attempts": _CREDENTIAL_ATTEMPTS},
+        connect_timeout=CONNECT_TIMEOUT_S,
+        read_timeout=_CREDENTIAL_TIMEOUT_S,
+    )
     session.set_default_client_config(patience)
     watch(session)
     return session
