@@ -581,7 +581,8 @@ def test_a_tag_that_a_calendar_rule_keeps_is_protected() -> None:
         report = run_operation(table, "rollback", arguments, execute=execute)
         assert report.status == "refused" and report.refusal is not None
         assert report.refusal.code == "tag_protected"
-        assert "'2023-11-16' (policy memory://policies/policy.json keeps it (keep_daily))" in report.refusal.message
+        says = "'2023-11-16' (policy memory://policies/policy.json keeps it (keep_daily; rule for memory://"
+        assert says in report.refusal.message
         assert "'2023-11-17'" in report.refusal.message and "'load'" not in report.refusal.message
     arguments["lose_tag"] = ["2023-11-16", "2023-11-17"]
     assert run_operation(table, "rollback", arguments, execute=True).status == "done"

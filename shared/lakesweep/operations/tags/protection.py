@@ -71,12 +71,10 @@ def _protectors(view: TableView, own: OwnTags, going: Sequence[str], ruling: Rul
         for name in _sources(view, own, branch, going) if branch.name != view.own.name else ():
             made = f"branch {branch.name} was made from it"
             found.setdefault(name, "main has it as well" if branch.name == MAIN else made)
-    keeper = (
-        "" if ruling is None else f"policy {ruling.policy}, by its rule for {rule_of(ruling).deciders.get('tags')},"
-    )
     for name, reasons in _kept_by_policy(view, own, ruling).items():
-        if name in going:
-            found.setdefault(name, f"{keeper} keeps it ({', '.join(reasons)})")
+        if name in going and ruling is not None:
+            why = f"{', '.join(reasons)}; rule for {rule_of(ruling).deciders['tags']}"
+            found.setdefault(name, f"policy {ruling.policy} keeps it ({why})")
     return dict(sorted(found.items()))
 
 
