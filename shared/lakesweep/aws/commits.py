@@ -78,7 +78,7 @@ class Commits:
             return
         table = runtime.open_table(hint.table, hint.branch, self._context)
         try:
-            found = triage(table, hint.snapshot_id, runtime.settings.min_interval_ms)
+            found = triage(table, hint.snapshot_id, runtime.settings.min_interval_ms, hint.etag)
         finally:
             runtime.telemetry.count_requests(table.counter.snapshot())
         if found.is_due:
@@ -111,4 +111,4 @@ def _rank(hint: Hint) -> float:
 def _as_hint(hint: CommitHint, name: str, accounts: frozenset[str]) -> Hint:
     if hint.account is not None and accounts and hint.account not in accounts:
         raise wrong_type(name, "account", "an account of this deployment", hint.account)
-    return Hint(hint.location, hint.branch, hint.snapshot_id)
+    return Hint(hint.location, hint.branch, hint.snapshot_id, hint.etag)

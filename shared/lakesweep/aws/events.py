@@ -30,6 +30,7 @@ from lakesweep.format.values.json_document import (
 )
 from lakesweep.model.roots import MAIN
 
+_MAX_ETAG = 100
 TEST_EVENT = "s3:TestEvent"
 """S3 sends this event once, when a bucket's notifications are set up."""
 
@@ -45,6 +46,8 @@ class CommitHint:
     snapshot_id: int
     account: str | None = field(default=None, compare=False)
     """Account of the event bus that delivered the event; a notification does not contain it."""
+    etag: str | None = field(default=None, compare=False)
+    """The ETag of the snapshot: after a rollback, another snapshot may have the same id."""
 
 
 def coalesce(hints: Iterable[CommitHint]) -> tuple[CommitHint, ...]:
@@ -132,8 +135,9 @@ def _hints_of_record(record: object, name: str, *, may_wrap: bool) -> Iterator[C
     elif "s3" in record:
         if not require_str(record, "eventName", name).removeprefix("s3:").startswith("ObjectCreated:"):
             return
-        bucket, key = _bucket_and_key(get_object(record, "s3", name), name)
-        yield from _hint(bucket, _decoded(key, name))
+        detail = get_object(record, "s3", name)
+        bucket, key = _bucket_and_key(detail, name)
+        yield from _hint(bucket, _decoded(key, name), _etag(detail, "eTag", name))
     else:
         found = get_str(record, "eventSource", name)
         raise wrong_type(name, "eventSource", "aws:s3 or aws:sqs" if may_wrap else "aws:s3", found)
@@ -143,13 +147,20 @@ def _hints_of_eventbridge(event: dict[str, object], name: str) -> Iterator[Commi
     if event.get("source") != "aws.s3" or event["detail-type"] != "Object Created":
         return
     account = get_str(event, "account", name)
-    for hint in _hint(*_bucket_and_key(get_object(event, "detail", name), name)):
+    detail = get_object(event, "detail", name)
+    for hint in _hint(*_bucket_and_key(detail, name), _etag(detail, "etag", name)):
         yield replace(hint, account=account)
 
 
-def _hint(bucket: str, key: str) -> Iterator[CommitHint]:
+def _hint(bucket: str, key: str, etag: str | None) -> Iterator[CommitHint]:
     if (hint := hint_of_key(bucket, key)) is not None:
-        yield hint
+        yield replace(hint, etag=etag)
+
+
+def _etag(detail: dict[str, object], key: str, name: str) -> str | None:
+    """Return the ETag of a new object as a listing has it. An event without one is valid."""
+    found = get_object(detail, "object", name).get(key)
+    return found.strip('"') if isinstance(found, str) and len(found) <= _MAX_ETAG else None
 
 
 def _bucket_and_key(detail: dict[str, object], name: str) -> tuple[str, str]:

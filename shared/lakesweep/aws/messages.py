@@ -57,6 +57,8 @@ class Hint:
     branch: Branch = MAIN
     snapshot_id: int | None = None
     """The commit that an event announced."""
+    etag: Text | None = None
+    """The ETag of its snapshot, if the event had it."""
     hop: Hop = 0
 
     kind = "hint"
@@ -267,5 +269,5 @@ def dedup_id_of(hint: Hint) -> str:
     """
     if hint.snapshot_id is None and hint.hop:
         return uuid.uuid4().hex
-    text = "\0".join((hint.table, hint.branch, str(hint.snapshot_id), str(hint.hop)))
+    text = "\0".join((hint.table, hint.branch, str(hint.snapshot_id), hint.etag or "", str(hint.hop)))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -100,7 +100,7 @@ def _is_due(runtime: Runtime, table: Table, hint: Hint) -> bool:
     """Run triage on a commit once more, since another pass may have seen it meanwhile."""
     if hint.snapshot_id is None:
         return True
-    found = triage(table, hint.snapshot_id, runtime.settings.min_interval_ms)
+    found = triage(table, hint.snapshot_id, runtime.settings.min_interval_ms, hint.etag)
     if found.wait_ms:
         _send(runtime, hint, "the last pass was too recent", -(-found.wait_ms // 1000))
     return found.is_due
@@ -182,7 +182,7 @@ def _pass_like(message: Hint | Work) -> Hint | Work:
     if isinstance(message, Work):
         return Work(message.table, message.branch, hop=message.hop)
     # Drop the commit's number: by then another commit may be the newest.
-    return replace(message, snapshot_id=None)
+    return replace(message, snapshot_id=None, etag=None)
 
 
 def _send(runtime: Runtime, message: Hint | Work, why: str, delay_s: int | None) -> None:

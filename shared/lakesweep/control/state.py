@@ -15,9 +15,10 @@ from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
 from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.codec import is_number
 from lakesweep.format.snapshot import Snapshot
+from lakesweep.model.identity import number_of
 from lakesweep.model.safety import STATE_AHEAD_MS, STATE_LIFETIME_MS
 
-STATE_FORMAT_VERSION = 3
+STATE_FORMAT_VERSION = 4
 NEVER_MS = 1 << 62
 """A time that never comes."""
 BATCH_IDENTIFIER = (1 << 63) - 1
@@ -62,6 +63,8 @@ class BranchState:
     """A number derived from that ETag; 0: not known, and the state answers nothing."""
     refused_ms: int = 0
     """Since when every pass was refused; 0: the last pass was not."""
+    latest_number: int = 0
+    """A number derived from the ETag of snapshot `latest_id`: after a rollback, another snapshot may have this id."""
 
     def wants_nothing(self, latest_id: int, now_ms: int) -> bool:
         """Tell whether neither tags nor retention need a pass, given that `latest_id` is the newest snapshot.
@@ -69,6 +72,10 @@ class BranchState:
         If watermarks or batch jobs make tags due, the commit's document is needed as well (`is_tag_due`).
         """
         return not self.is_ahead(now_ms) and now_ms < self.tags_due_ms and self.retains_all(latest_id, now_ms)
+
+    def is_latest(self, etag: str | None) -> bool:
+        """Tell whether the snapshot with id `latest_id` and this ETag is the one that the pass saw."""
+        return etag is not None and number_of(etag) == self.latest_number
 
     def is_ahead(self, now_ms: int) -> bool:
         """Tell whether the clock of the pass was wrong."""

@@ -13,9 +13,10 @@ from lakesweep.control.state import (
     write_state,
 )
 from lakesweep.errors import FormatError
-from lakesweep.model.identity import Identity
+from lakesweep.model.identity import Identity, number_of
+from lakesweep.model.plan import PlanHeader
 from lakesweep.model.report import RunReport
-from lakesweep.model.roots import MAIN
+from lakesweep.model.roots import MAIN, branch_dir
 from lakesweep.model.safety import TAGS_SEEN_EVERY_MS
 from lakesweep.runs.pass_state import clock_ms
 from lakesweep.runs.session import Table
@@ -150,7 +151,7 @@ def wants_more(step: RunReport) -> bool:
     """Tell whether an executed step left work that is already due, because a pass has a limit."""
     if step.status != "done" or step.plan is None or "limit" not in step.plan.header.next_pass:
         return False
-    state = _state_of(step.plan.header.next_pass)
+    state = _state_of(step.plan.header)
     return state is not None and not state.retains_all(state.latest_id, state.checked_ms)
 
 
@@ -161,15 +162,23 @@ def _state_after(steps: Sequence[RunReport]) -> BranchState | None:
     """
     headers = [step.plan.header for step in steps if step.plan is not None]
     if len(headers) == len(steps) == 1 and headers[0].next_pass and steps[0].status != "planned":
-        return _state_of(headers[0].next_pass)
-    latest = [header.snapshots.get("latest") for header in headers]
-    ids = [found for found in latest if isinstance(found, int)]
-    return always_due(max(ids), min(header.created_ms for header in headers)) if ids else None
+        return _state_of(headers[0])
+    known = [(latest, header) for header in headers if isinstance(latest := header.snapshots.get("latest"), int)]
+    if not known:
+        return None
+    latest_id, header = max(known, key=lambda found: (found[0], found[1].created_ms))
+    return _seen(always_due(latest_id, min(header.created_ms for header in headers)), header)
 
 
-def _state_of(next_pass: Mapping[str, int]) -> BranchState | None:
+def _state_of(header: PlanHeader) -> BranchState | None:
     """Return the state in a plan, `None` if a stored plan has fields that this version does not know."""
     try:
-        return BranchState(**next_pass)
+        return _seen(BranchState(**header.next_pass), header)
     except TypeError:
         return None
+
+
+def _seen(state: BranchState, header: PlanHeader) -> BranchState:
+    """Return the state with the identity of its newest snapshot, as the plan saw it."""
+    etag = header.roots_seen.get(f"{branch_dir(header.branch)}snapshot/snapshot-{state.latest_id}")
+    return replace(state, latest_number=0 if etag is None else number_of(etag))

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from lakesweep.control.state import BranchState, read_states
 from lakesweep.errors import FormatError, ObjectNotFoundError
-from lakesweep.format.names import schema_id_of
+from lakesweep.format.names import snapshot_id_of
 from lakesweep.format.snapshot import parse_snapshot
-from lakesweep.model.identity import Identity, first_of, identity_of, number_of
+from lakesweep.model.identity import Identity, identity_of, number_of
 from lakesweep.model.roots import MAIN, BranchListing, branch_dir
 from lakesweep.runs.session import Table
 from lakesweep.table.discover import discover
@@ -19,6 +19,8 @@ from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_hint
 
 MAX_PROBES = 4
 """This many commits after the newest known one are followed one by one. After more, a complete pass is due anyway."""
+MAX_AHEAD = 1000
+"""The same for commits that one listing shows."""
 
 
 def needs_nothing(table: Table, min_interval_ms: int, committed_id: int | None) -> bool:
@@ -34,8 +36,11 @@ def needs_nothing(table: Table, min_interval_ms: int, committed_id: int | None) 
         return False
     if 0 <= clock_ms(table) - state.checked_ms < min_interval_ms:
         return True
-    newest = committed_id if committed_id is not None else latest_hint(table)
-    return newest is not None and answers(table, state, newest, told=committed_id is not None)
+    if not state.wants_nothing(state.latest_id, clock_ms(table)):
+        return False  # a newer snapshot would need a pass as well
+    is_told = committed_id is not None and committed_id > state.latest_id
+    newest = committed_id if is_told else newest_since(table, state)
+    return newest is not None and answers(table, state, newest, told=is_told)
 
 
 def last_pass(table: Table) -> BranchState | None:
@@ -64,27 +69,51 @@ def latest_hint(table: Table) -> int | None:
     return read_hint(table.store, f"{branch_dir(table.ref.branch)}snapshot/LATEST")
 
 
+def newest_since(table: Table, state: BranchState) -> int | None:
+    """Return the newest snapshot, `None` if the newest one of the last pass is gone, or another one has its id.
+
+    After a rollback, new commits use the ids again. One listing shows this, and costs what LATEST and a look for a
+    newer snapshot cost together.
+    """
+    folder, latest = f"{branch_dir(table.ref.branch)}snapshot/", str(state.latest_id)
+    # Ids with more digits are listed before the others, and so close to such ids the listing begins with the first.
+    after = latest[:-1] if len(str(state.latest_id + MAX_AHEAD)) == len(latest) else ""
+    pages = table.store.list_range(folder, f"{folder}snapshot-{after}")
+    listed = ((snapshot_id_of(each.key.removeprefix(folder)), each.etag) for page in pages for each in page)
+    found = {snapshot_id: etag for snapshot_id, etag in listed if snapshot_id is not None}
+    if not state.is_latest(found.get(state.latest_id)):
+        return None
+    newest = max(found)
+    return newest if newest < state.latest_id + MAX_AHEAD else None
+
+
+def is_latest_there(table: Table, state: BranchState) -> bool:
+    """Tell whether the newest snapshot of the last pass still exists. Costs one read."""
+    try:
+        found = table.store.read(f"{branch_dir(table.ref.branch)}snapshot/snapshot-{state.latest_id}")
+    except ObjectNotFoundError:
+        return False
+    return state.is_latest(found.etag)
+
+
 def answers(table: Table, state: BranchState, newest: int, *, told: bool = False) -> bool:
     """Tell whether the state of the last pass shows that nothing is due now.
 
     Args:
         table: One branch of a table.
         state: The state of the last pass.
-        newest: The newest snapshot that the caller knows; the snapshots right after it are looked for.
-        told: An event reported it, so LATEST was not read. That saves a request, and two small reads cost less than a
-            listing.
+        newest: The newest snapshot that the caller knows, not below that of the last pass.
+        told: An event reported it, so nothing was listed. The snapshots right after it are looked for.
     """
     folder = branch_dir(table.ref.branch)
     now_ms = clock_ms(table)
     if state.is_over(now_ms) or not state.identity:
         return False
-    if newest < state.latest_id:
-        return False  # a rollback happened, so a pass must look
     if not state.wants_nothing(newest, now_ms):
         return False  # a newer snapshot would need a pass as well
     for _ in range(MAX_PROBES):
-        if not _exists(table, f"{folder}snapshot/snapshot-{newest + 1}"):
-            if not (_is_unaltered if told else _lists_unaltered)(table, state, f"{folder}schema/schema-"):
+        if not told or not _exists(table, f"{folder}snapshot/snapshot-{newest + 1}"):
+            if not _is_unaltered(table, state, f"{folder}schema/schema-"):
                 return False
             return state.wants_nothing(newest, now_ms) and not _makes_tag(table, state, newest)
         newest += 1
@@ -106,14 +135,6 @@ def _is_unaltered(table: Table, state: BranchState, schema: str) -> bool:
     except ObjectNotFoundError:
         return False
     return number_of(first.etag) == state.identity
-
-
-def _lists_unaltered(table: Table, state: BranchState, schema: str) -> bool:
-    """Tell the same with one listing."""
-    folder = schema.removesuffix("schema-")
-    listed = ((schema_id_of(entry.key.removeprefix(folder)), entry.etag) for entry in table.store.list(folder))
-    found = [(schema_id, etag) for schema_id, etag in listed if schema_id is not None]
-    return _is_known(state, first_of(found)) and max(found)[0] == state.schema_id
 
 
 def _is_known(state: BranchState, found: Identity) -> bool:
@@ -173,7 +194,9 @@ def _answers(table: Table, state: BranchState, own: BranchListing, min_interval_
     if not own.snapshots or own.schemas[-1].name != str(state.schema_id):
         return False
     newest = own.snapshots[-1].id
-    if newest < state.latest_id or not state.wants_nothing(newest, now_ms):
+    if not any(each.id == state.latest_id and state.is_latest(each.etag) for each in own.snapshots):
+        return False  # a rollback happened, so a pass must look
+    if not state.wants_nothing(newest, now_ms):
         return False
     return not _makes_tag(table, state, newest)
 

@@ -59,6 +59,32 @@ def test_a_rollback_ends_the_shortcut() -> None:
     assert requests["list"] > 0, "it looked anew"
 
 
+@pytest.mark.parametrize("told", [False, True], ids=["by_hint", "by_event"])
+def test_new_commits_with_the_ids_of_a_rollback_end_the_shortcut(told: bool) -> None:
+    """The newest id is what it was, and the pass looks. Then the shortcut holds again."""
+    scene = CommittedWorld()
+    scene.maintain()
+    scene.table.rollback(3)
+    for _ in range(2):
+        scene.replace(MINUTE_MS)
+    assert scene.ids() == [1, 2, 3, 4, 5]
+    for looks in (True, False):
+        report, requests = scene.spent(scene.maintain, committed_id=5 if told else None)
+        assert report.status == "nothing_to_do"
+        assert (sum(requests.values()) > 4) is looks, requests
+        assert requests["put"] == looks
+
+
+def test_the_shortcut_holds_where_ids_get_another_digit() -> None:
+    """Listings sort snapshot-10 before snapshot-9."""
+    scene = CommittedWorld()
+    scene.maintain()
+    for _ in range(5):
+        scene.replace(MINUTE_MS)
+        assert scene.spent(scene.maintain)[1]["put"] == 0
+    assert scene.ids()[-1] == 10
+
+
 def test_the_interval_between_passes() -> None:
     scene = CommittedWorld()
     scene.maintain()

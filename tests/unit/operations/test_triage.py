@@ -19,8 +19,12 @@ class CommittedWorld(World):
             self.replace(10 * MINUTE_MS)
 
     def sort(self, committed_id: int, interval_ms: int = 0) -> tuple[Triage, int]:
-        found, requests = self.spent(triage, self.maintainer().table, committed_id, interval_ms)
+        etag = self.store.read(f"snapshot/snapshot-{committed_id}").etag if self.has(committed_id) else "gone"
+        found, requests = self.spent(triage, self.maintainer().table, committed_id, interval_ms, etag)
         return found, sum(requests.values())
+
+    def has(self, snapshot_id: int) -> bool:
+        return any(entry.key == f"snapshot/snapshot-{snapshot_id}" for entry in self.store.list("snapshot/"))
 
     def lag(self) -> Lag | None:
         return lag_of(self.maintainer().table, read_states(self.area).get("main"))
@@ -41,6 +45,26 @@ def test_doubled_and_late_events() -> None:
     scene.maintain(is_due=True)
     assert scene.sort(5) == (HANDLED, 1)
     assert scene.sort(3) == (HANDLED, 2)
+    assert scene.lag() is None
+    found, requests = scene.spent(triage, scene.maintainer().table, 5, 0)
+    assert (found, sum(requests.values())) == (HANDLED, 2), "the event had no ETag, so the snapshot is asked"
+
+
+@pytest.mark.parametrize("commits", [1, 3])
+def test_ids_that_a_rollback_freed_are_noticed_when_new_commits_use_them(commits: int) -> None:
+    """The newest id is the same again, or higher, but it is another snapshot."""
+    scene = CommittedWorld()
+    scene.maintain(is_due=True)
+    assert scene.lag() is None
+    scene.table.rollback(5 - min(commits, 2))
+    for _ in range(commits):
+        scene.replace(MINUTE_MS)
+    for committed_id in range(6 - min(commits, 2), 6):
+        assert scene.sort(committed_id)[0] == DUE
+        assert triage(scene.maintainer().table, committed_id, 0) == DUE
+    assert scene.lag() is not None, "the sweep finds it, too"
+    scene.maintain(is_due=True)
+    assert scene.sort(5)[0] == HANDLED
     assert scene.lag() is None
 
 

@@ -12,7 +12,7 @@ from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.model.roots import branch_dir
 from lakesweep.model.safety import CLOCK_ERROR_MS
-from lakesweep.runs.pass_state import answers, clock_ms, last_pass, latest_hint
+from lakesweep.runs.pass_state import answers, clock_ms, is_latest_there, last_pass, latest_hint, newest_since
 from lakesweep.runs.session import Table
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 
@@ -30,30 +30,31 @@ class Triage:
 _DUE, _HANDLED = Triage(True), Triage(False)
 
 
-def triage(table: Table, committed_id: int, min_interval_ms: int) -> Triage:
-    """Decide about one commit. A repeated event costs one read, a commit that needs nothing costs three.
+def triage(table: Table, committed_id: int, min_interval_ms: int, etag: str | None = None) -> Triage:
+    """Decide about one commit. A repeated event costs one read, a commit that needs nothing costs four.
 
     Args:
         table: One branch of a table, with its control location.
         committed_id: The snapshot that an event reported.
         min_interval_ms: The least time between two passes.
+        etag: The ETag of this snapshot, if the event had it. Without it, a repeated event costs two reads.
     """
     state = last_pass(table)
     if state is None:
         return _DUE
     if state.is_over(clock_ms(table)):
         return _later(state, clock_ms(table), min_interval_ms) or _DUE
-    has_asked = not state.asks_commits or committed_id < state.tag_next_snapshot
-    if committed_id == state.latest_id and has_asked and not are_tags_due(table, state):
-        return _HANDLED
-    if committed_id < state.latest_id:
-        newest = latest_hint(table)
-        if newest is not None and newest >= state.latest_id and not are_tags_due(table, state):
-            return _HANDLED  # the event is late; if the hint were lower, a rollback would have happened
-        return _later(state, clock_ms(table), min_interval_ms) or _DUE
+    is_repeated, is_same = committed_id == state.latest_id, True
+    if committed_id <= state.latest_id and not are_tags_due(table, state):
+        is_same = state.is_latest(etag) if is_repeated and etag is not None else is_latest_there(table, state)
+        has_asked = not state.asks_commits or committed_id < state.tag_next_snapshot
+        if is_same and (has_asked or not is_repeated):
+            return _HANDLED  # the event is late or repeated; otherwise a rollback has happened
     later = _later(state, clock_ms(table), min_interval_ms)
     if later is not None:
         return later
+    if committed_id < state.latest_id or not is_same:
+        return _DUE
     return _HANDLED if answers(table, state, committed_id, told=True) else _DUE
 
 
@@ -79,16 +80,15 @@ class Lag:
 
 
 def lag_of(table: Table, state: BranchState | None) -> Lag | None:
-    """Return how long a pass over a branch has been due, `None` if none is due. Costs at most four reads.
+    """Return how long a pass over a branch has been due, `None` if none is due. Costs a listing and at most four reads.
 
     A branch without a LATEST hint has no snapshot, or its snapshots are not found quickly. Events report its commits.
     """
-    newest = latest_hint(table)
-    if newest is None:
-        return None
     if state is None or state.checked_ms == 0:
-        return Lag(newest, None)
-    if answers(table, state, newest):
+        newest = latest_hint(table)
+        return None if newest is None else Lag(newest, None)
+    newest = newest_since(table, state)
+    if newest is not None and answers(table, state, newest):
         return None
     now_ms = clock_ms(table)
     if newest == state.latest_id:
@@ -97,6 +97,9 @@ def lag_of(table: Table, state: BranchState | None) -> Lag | None:
         since += [state.tags_due_ms] if now_ms >= state.tags_due_ms else []
         since_ms = max(min(since, default=now_ms), state.checked_ms)
     else:
+        newest = latest_hint(table) if newest is None else newest
+        if newest is None:
+            return None
         time_ms = _commit_time_ms(table, state.latest_id + 1) or _commit_time_ms(table, newest) or state.checked_ms
         since_ms = max(time_ms, state.checked_ms)
     return Lag(newest, max(0, now_ms - since_ms))
