@@ -73,8 +73,9 @@ def test_a_commit_that_needs_nothing_takes_four_reads() -> None:
     deployed.run(deployed.commit_event(6))
     table.commit("+F7")
     table.hint("LATEST", 7)
+    event = deployed.commit_event(7)
     with recorded() as calls:
-        answers = deployed.run(deployed.commit_event(7))
+        answers = deployed.run(event)
     assert len(answers) == 1
     asked = [call.action for call in calls if call.action.startswith("s3:Get") or call.action == "s3:PutObject"]
     assert asked == ["s3:GetObject"] * 4
@@ -85,8 +86,9 @@ def test_a_commit_too_soon_takes_one_read() -> None:
     deployed = Deployment()
     deployed.table()
     deployed.run(deployed.commit_event(6))
+    event = deployed.commit_event(7)
     with recorded() as calls:
-        answer = deployed.send("on_snapshot_written", deployed.commit_event(7))
+        answer = deployed.send("on_snapshot_written", event)
     assert [call.action for call in calls] == ["s3:GetObject", "sqs:SendMessage"]
     assert answer.metrics["GetRequests"] == 1
     assert "ListRequests" not in answer.metrics
