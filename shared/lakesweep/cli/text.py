@@ -101,7 +101,7 @@ def _lost(document: Document) -> Iterator[str]:
 
 def _roots(document: Document) -> Iterator[str]:
     snapshots = document["snapshots"]
-    going = _going(snapshots.get("expired", ()))
+    going = _going(snapshots.get("expired", ()), snapshots.get("due_later", 0))
     if snapshots.get("earliest") is None:
         return
     there = f"{snapshots['earliest']} to {snapshots['latest']}"
@@ -129,11 +129,12 @@ def _kept(document: Document) -> Iterator[str]:
         yield f"{counted(count, what(why))} ({why.replace('_', ' ')}{size})"
 
 
-def _going(expired: Sequence[int]) -> str:
+def _going(expired: Sequence[int], due_later: int) -> str:
     if not expired:
         return "all kept"
     which = str(expired[0]) if len(expired) == 1 else f"{expired[0]} to {expired[-1]}"
-    return f"{len(expired)} to expire ({which})"
+    more = f"; {due_later} more {'is' if due_later == 1 else 'are'} due, for later runs" if due_later else ""
+    return f"{len(expired)} to expire ({which}){more}"
 
 
 def _deletes(document: Document, actions: Iterable[Document]) -> Iterator[str]:

@@ -44,7 +44,7 @@ class PlanInputs:
     policy: Mapping[str, object]
     """The rules in force."""
     snapshots: Mapping[str, object]
-    """`earliest`, `latest` and `expired`."""
+    """`earliest`, `latest` and `expired`; and `due_later`, if it is not 0."""
 
 
 def inputs_of(
@@ -52,6 +52,7 @@ def inputs_of(
     arguments: Mapping[str, object],
     policy: Mapping[str, object] | None = None,
     expired: Iterable[int] = (),
+    due_later: int = 0,
 ) -> PlanInputs:
     """Return what a plan records about itself.
 
@@ -60,6 +61,7 @@ def inputs_of(
         arguments: What the caller asked for.
         policy: The rules in force.
         expired: The ids of the snapshots or changelogs to delete, ascending.
+        due_later: The number of those that are due as well, beyond the limit of one run.
     """
     snapshots = own.snapshots
     return PlanInputs(
@@ -69,6 +71,7 @@ def inputs_of(
             "earliest": snapshots[0].id if snapshots else None,
             "latest": snapshots[-1].id if snapshots else None,
             "expired": list(expired),
+            **({"due_later": due_later} if due_later else {}),
         },
     )
 

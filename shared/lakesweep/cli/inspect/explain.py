@@ -14,6 +14,7 @@ _SAYS = {
     "missing": "readers need them, but they do not exist",
     "current": "the newest snapshot needs them",
     "expired": "the next expiry deletes them",
+    "due": "due, but beyond the limit of one expiry: a later one deletes them",
     "snapshots": "only older snapshots need them, which are not due yet",
     "consumer": "only snapshots that a consumer holds back need them",
     "tags": "only tags need them",

@@ -43,11 +43,14 @@ class Until:
     """The time in the clause: after it, age alone would let the root expire."""
     is_due: bool = False
     """No rule keeps it: the next expiry deletes it, unless the fleet policy stops that expiry."""
+    is_later: bool = False
+    """It is due, but beyond the number that one expiry deletes."""
     is_held: bool = False
     """Only a consumer keeps it."""
 
 
 NEVER = Until("for as long as the table")
+_NEXT = "until the next expiry, which deletes it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +182,18 @@ class Lifetimes:
             changelogs, latest, changelog_times, of_changelogs, slowest[1] if slowest else None
         )
         return _Branch(
-            {each: self._say(found, "snapshot", retention, slowest, limits.floor) for each, found in due.items()},
-            {each: self._say(found, "changelog", of_changelogs, slowest) for each, found in changelog_due.items()},
+            {
+                each: _after_limit(
+                    self._say(found, "snapshot", retention, slowest, limits.floor), each - present[0], retention.limit
+                )
+                for each, found in due.items()
+            },
+            {
+                each: _after_limit(
+                    self._say(found, "changelog", of_changelogs, slowest), each - changelogs[0], of_changelogs.limit
+                )
+                for each, found in changelog_due.items()
+            },
             expires_tags,
         )
 
@@ -212,7 +225,7 @@ class Lifetimes:
         floor: SnapshotRetention | None = None,
     ) -> Until:
         if due.is_due(self._now_ms):
-            says = "until the next expiry, which deletes it"
+            says = _NEXT
             if self.policy is not None and self.policy.excuse is not None:
                 says = f"until an expiry deletes it: it is due, but {self.policy.excuse}"
             return Until(says, due.after_ms, is_due=True)
@@ -244,6 +257,14 @@ class Lifetimes:
         return Until(says, due.after_ms, is_held=is_held)
 
 
+def _after_limit(until: Until, number: int, limit: int) -> Until:
+    """Return the answer for the snapshot or changelog with this number, counted from the oldest by ids."""
+    if not until.is_due or number < limit:
+        return until
+    later = f"until a later expiry deletes it: it is due, but one expiry deletes at most {limit}"
+    return replace(until, says=later if until.says == _NEXT else until.says, is_later=True)
+
+
 def _user_of(newest: Mapping[str, int], snapshot_id: int) -> str | None:
     """Return a protected commit user whose newest snapshot is this or an earlier one."""
     return min((user for user, last_id in newest.items() if last_id <= snapshot_id), default=None)
@@ -269,4 +290,4 @@ def _of_time_to_live(tag: Tag, zone: tzinfo | None, now_ms: int) -> Until:
 def _or_branch(until: Until, branch: str) -> Until:
     if branch == MAIN:
         return until
-    return Until(f"{until.says}, or until branch {branch} is dropped", until.at_ms, until.is_due, until.is_held)
+    return replace(until, says=f"{until.says}, or until branch {branch} is dropped")

@@ -88,7 +88,14 @@ def plan_expire_changelogs(table: Table, arguments: ExpireChangelogsArguments, v
     if chosen is None:
         return view.plan((), nothing)
     going = [ref for ref in changelogs if ref.id in frozenset(chosen.expired)]
-    return _plan(view, arguments, policy, going, end=chosen.end_id)
+    due_later = 0
+    if len(going) < len(ids) and limits.hard_end_id == ids[0] + policy.limit:
+        if policy.time_retained_ms is not None:  # the plan reads these documents anyway
+            times = {root.ref.id: root.snapshot.time_ms for root in view.own_documents(changelogs)}
+        unlimited = replace(policy, limit=INT_MAX)
+        every = select_changelogs(ids, snapshots[-1].id, times, unlimited, consumer_next, view.now_ms)
+        due_later = len(every.expired) - len(going) if every is not None else 0
+    return _plan(view, arguments, policy, going, end=chosen.end_id, due_later=due_later)
 
 
 def _policy(view: TableView, arguments: ExpireChangelogsArguments) -> ChangelogRetention:
@@ -117,6 +124,7 @@ def _plan(
     policy: ChangelogRetention,
     going: Sequence[RootRef],
     end: int | None,
+    due_later: int = 0,
 ) -> Plan:
     """Plan the deletion of `going`; `end` is the first changelog that the plan keeps, `None` if it keeps none."""
     expiring = view.own_documents(going)
@@ -136,7 +144,7 @@ def _plan(
     ]
     return view.plan(
         (*documents, *_hints(view, end), *release.actions),
-        inputs_of(view.own, arguments.to_json(), policy.to_json(), [ref.id for ref in going]),
+        inputs_of(view.own, arguments.to_json(), policy.to_json(), [ref.id for ref in going], due_later),
         end_id=end,
         kept={**({STAYS: staying} if staying else {}), **release.kept.count},
         kept_bytes=release.kept.size_bytes,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from lakesweep.model.plan import Plan
-from lakesweep.model.policy import SnapshotRetention
+from lakesweep.model.policy import INT_MAX, SnapshotRetention
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.operations.retention.release import plan_release
 from lakesweep.operations.retention.rules.expire_snapshots import (
@@ -69,14 +69,19 @@ def plan_expire_snapshots(table: Table, arguments: ExpireArguments, view: TableV
     chosen, roots = choose_range(view, policy, slowest[1] if slowest else None)
     times = {root.ref.id: root.snapshot.time_ms for root in roots}
     warnings: tuple[str, ...] = ()
+    due_later = 0
     if chosen.expired:
+        is_limited = chosen.kept.get("limit")
         chosen, roots, warnings = capped_range(view, chosen, roots, arguments)
+        if is_limited:
+            unlimited = _without_limit(roots, policy, slowest[1] if slowest else None, view.now_ms)
+            due_later = len(capped_range(view, unlimited, roots, arguments)[0].expired) - len(chosen.expired)
     if slowest and chosen.kept.get("consumer"):
         warnings = (
             *warnings,
             f"consumer {slowest[0]} continues at snapshot {slowest[1]}, so it and later snapshots are kept",
         )
-    inputs = inputs_of(view.own, arguments.to_json(), policy.to_json(), chosen.expired)
+    inputs = inputs_of(view.own, arguments.to_json(), policy.to_json(), chosen.expired, due_later)
     if not chosen.expired:
         hints = () if "snapshot/EARLIEST" in view.own.hints else (earliest_hint(name, snapshots[0].id),)
         next_pass = _next_pass(view, arguments, policy, [ref.id for ref in snapshots[:2]], times)
@@ -159,6 +164,14 @@ def capped_range(
     floor, users = arguments.floor, arguments.protect_commit_users
     chosen, warnings = cap_range(chosen, [root.snapshot for root in roots], floor, users, view.now_ms)
     return chosen, roots, warnings
+
+
+def _without_limit(
+    roots: Sequence[Root], policy: SnapshotRetention, consumer_next: int | None, now_ms: int
+) -> SnapshotRange:
+    """Return what would expire if one run had no limit."""
+    times = {root.ref.id: root.snapshot.time_ms for root in roots}
+    return select_range(tuple(times), times, replace(policy, limit=INT_MAX), consumer_next, now_ms)
 
 
 def _own_snapshots(view: TableView, known: Iterable[Root]) -> tuple[Root, ...]:

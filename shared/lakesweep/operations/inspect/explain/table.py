@@ -1,8 +1,9 @@
 """`explain TABLE`: why a table's bytes exist. This changes nothing.
 
-Each object counts once, under the reason that keeps it. Snapshots that the next expiry deletes keep nothing. Files that
-only they need count as expired. Any other file counts for the newest snapshot if that needs it. Else it counts for the
-one kind of root that needs it, or as shared if several kinds do.
+Each object counts once, under the reason that keeps it. Snapshots that are due keep nothing. Files that only they need
+count as expired, or as due if the next expiry ends at its limit before the last of these snapshots. Any other file
+counts for the newest snapshot if that needs it. Else it counts for the one kind of root that needs it, or as shared if
+several kinds do.
 
 Memory grows by about 250 bytes with each name that roots refer to, and with the folders that hold orphans.
 """
@@ -35,6 +36,7 @@ REASONS = (
     "missing",
     "current",
     "expired",
+    "due",
     "snapshots",
     "consumer",
     "tags",
@@ -57,7 +59,7 @@ REASONS = (
 PARALLELISM = 8
 _SHOWN = frozenset({"foreign", "reported", "link", "nested_table", "orphan"})
 
-_CURRENT, _EXPIRED, _SNAPSHOTS, _CONSUMER, _TAGS, _BRANCHES, _CHANGELOGS = (1 << bit for bit in range(7))
+_CURRENT, _EXPIRED, _DUE, _SNAPSHOTS, _CONSUMER, _TAGS, _BRANCHES, _CHANGELOGS = (1 << bit for bit in range(8))
 _ALONE = {
     _SNAPSHOTS: "snapshots",
     _CONSUMER: "consumer",
@@ -213,7 +215,9 @@ class _Kinds:
         until = self._snapshots.get(ref.id)
         if until is None:
             return _SNAPSHOTS
-        return _EXPIRED if until.is_due else _CONSUMER if until.is_held else _SNAPSHOTS
+        if until.is_due:
+            return _DUE if until.is_later else _EXPIRED
+        return _CONSUMER if until.is_held else _SNAPSHOTS
 
     def __call__(self, roots: int) -> int:
         """Return the kinds of roots in a set."""
@@ -226,9 +230,9 @@ def reason_of(kinds: int) -> str:
     """Return the one reason under which a file counts, given the kinds of roots that need it."""
     if kinds & _CURRENT:
         return "current"
-    staying = kinds & ~_EXPIRED
+    staying = kinds & ~(_EXPIRED | _DUE)
     if not staying:
-        return "expired" if kinds else "deleted_entries"
+        return "due" if kinds & _DUE else "expired" if kinds else "deleted_entries"
     return _ALONE.get(staying, "shared")
 
 
