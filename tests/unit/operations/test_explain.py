@@ -671,10 +671,11 @@ def test_bytes_by_reason(table: TableBuilder) -> None:
 
 def test_reasons_of_kinds() -> None:
     """What is current counts as that; what is due holds nothing; two kinds share."""
-    assert [reason_of(kinds) for kinds in (0, 1, 2, 4, 8, 16, 32, 64)] == [
-        "deleted_entries", "current", "expired", "snapshots", "consumer", "tags", "branches", "changelogs",
+    assert [reason_of(kinds) for kinds in (0, 1, 2, 4, 8, 16, 32, 64, 128)] == [
+        "deleted_entries", "current", "expired", "due", "snapshots", "consumer", "tags", "branches", "changelogs",
     ]  # fmt: skip
-    assert (reason_of(2 | 16), reason_of(4 | 16), reason_of(1 | 64)) == ("tags", "shared", "current")
+    assert (reason_of(2 | 4), reason_of(2 | 4 | 32)) == ("due", "tags")
+    assert (reason_of(2 | 32), reason_of(8 | 32), reason_of(1 | 128)) == ("tags", "shared", "current")
 
 
 def test_only_changelogs_need_it() -> None:
@@ -782,7 +783,7 @@ def test_every_word_is_documented() -> None:
 
     text = (REPOSITORY / "docs" / "cli_json.md").read_text(encoding="utf-8")
     of_file, of_table = text.split("### `explain TABLE FILE`\n")[1].split("### `explain TABLE`\n")
-    of_table = of_table.split("### `plans`")[0]
+    of_table = of_table.split("\n### `")[0]
     rules = (
         "too_young damaged_root live_owner quarantine foreign reported nested_table link pack external_root no_roots"
     )

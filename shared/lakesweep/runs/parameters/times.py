@@ -12,8 +12,8 @@ _UNIT_MS = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000}
 _TIME = (
     "a time with its zone, such as 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+01:00, or epoch milliseconds (13 digits)"
 )
-_IN_SECONDS = range(10**8, 10**11)
-"""These numbers are times since 1973 in epoch seconds. In milliseconds they are times before March 1973."""
+_IN_SECONDS = range(10**9, 10**10)
+"""These numbers are times since 2001 in epoch seconds. In milliseconds they are times before May 1970."""
 
 
 def parse_time_ms(text: str, name: str) -> int:
