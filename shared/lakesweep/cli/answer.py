@@ -5,12 +5,12 @@ Only this module turns errors into sentences and exit codes.
 
 import dataclasses
 import os
-import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
+from lakesweep.cli.next_command import next_command
 from lakesweep.cli.opening import open_table
 from lakesweep.cli.options import Place
 from lakesweep.cli.output import print_document, print_lines, say
@@ -27,7 +27,6 @@ from lakesweep.errors import (
     stop_exit_code,
     stopped_by,
 )
-from lakesweep.model.plan import PlanHeader
 from lakesweep.model.report import Refusal, RunReport
 from lakesweep.model.roots import TableRef
 from lakesweep.runs.session import Table
@@ -43,8 +42,8 @@ DAMAGED = 4
 _SIGNALS = 128
 """If a signal stopped a command, its exit code is this number plus the number of the signal."""
 _NO_TABLE = "not_a_table"
-_NO_BUCKET = "no_such_bucket"
 """Code of a location without a table, such as an empty folder."""
+_NO_BUCKET = "no_such_bucket"
 _BADNESS = (0, REFUSED, 2, 5, 1, PARTIAL)
 """Exit codes of branches and tables, the worst last: 2 is wrong usage, 5 a held lease, 1 an error, 4 a partial run."""
 _EXIT_CODES = {"planned": 0, "done": 0, "nothing_to_do": 0, "refused": REFUSED, "partial": PARTIAL, "damaged": DAMAGED}
@@ -159,7 +158,7 @@ def _carried_out(
     document = report.to_json()
     text = list(lines(document))
     if table.area is not None and report.status == "planned":
-        text.append(next_line(_next(place, report)))
+        text.append(next_line(next_command(place, report)))
     return document, text, exit_code_of(report)
 
 
@@ -230,24 +229,6 @@ def _refusals(report: RunReport) -> Iterable[str]:
         refused = [(step.branch, step.refusal) for step in report.steps]
         return [f"branch {branch}: {refusal.message}" for branch, refusal in refused if refusal is not None]
     return [] if report.refusal is None else [report.refusal.message]
-
-
-def _next(place: Place, report: RunReport) -> str:
-    """Return the command to execute the plan. With several steps, the plans of later steps are made in the run."""
-    planned = [step for step in report.leaves() if step.status == "planned" and step.plan is not None]
-    # An undo of deletions has no plan of its own. It follows from the run that it reverts.
-    if len(planned) == 1 and planned[0].plan is not None and planned[0].restores is None:
-        return _execute_command(place, planned[0].plan.header)
-    return "the same command with --execute"
-
-
-def _execute_command(place: Place, plan: PlanHeader) -> str:
-    confirm = ("--confirm", plan.plan_id) if plan.needs_confirmation else ()
-    given = place.words("policy", "control", "local_control", "endpoint_url", "region", "external_root")
-    owned = plan.arguments.get("owned_external")  # whoever says that a root is the table's alone has allowed it
-    for root in owned if isinstance(owned, list | tuple) else ():
-        given += ["--external-root", root]
-    return shlex.join(["lakesweep", "execute", place.table, plan.plan_id, *confirm, *given])
 
 
 def exit_code_of(report: RunReport) -> int:

@@ -1,0 +1,25 @@
+"""The command that executes a plan which was just shown."""
+
+import shlex
+
+from lakesweep.cli.options import Place
+from lakesweep.model.plan import PlanHeader
+from lakesweep.model.report import RunReport
+
+
+def next_command(place: Place, report: RunReport) -> str:
+    """Return the command to execute the plan. With several steps, the plans of later steps are made in the run."""
+    planned = [step for step in report.leaves() if step.status == "planned" and step.plan is not None]
+    # An undo of deletions has no plan of its own. It follows from the run that it reverts.
+    if len(planned) == 1 and planned[0].plan is not None and planned[0].restores is None:
+        return _execute_command(place, planned[0].plan.header)
+    return "the same command with --execute"
+
+
+def _execute_command(place: Place, plan: PlanHeader) -> str:
+    confirm = ("--confirm", plan.plan_id) if plan.needs_confirmation else ()
+    given = place.words("policy", "control", "local_control", "endpoint_url", "region", "external_root")
+    owned = plan.arguments.get("owned_external")  # whoever says that a root is the table's alone has allowed it
+    for root in owned if isinstance(owned, list | tuple) else ():
+        given += ["--external-root", root]
+    return shlex.join(["lakesweep", "execute", place.table, plan.plan_id, *confirm, *given])
