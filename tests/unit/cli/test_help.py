@@ -10,23 +10,13 @@ from pathlib import Path
 import pytest
 
 from lakesweep import __version__
+from lakesweep.cli.main import COMMANDS, GROUPS
 from tests.unit.cli.command_line import call, write_table
 
-COMMANDS = (
-    "show",
-    "files",
-    "maintain",
-    "expire-snapshots",
-    "expire-changelogs",
-    "clear-consumers",
-    "reset-consumer",
-    "plans",
-    "execute",
-    "runs",
-    "report",
-    "enable-events",
-    "demo",
-)
+NAMES = [
+    *(each.name for each in COMMANDS),
+    *(f"{group} {each.name}" for group, (_, commands) in GROUPS.items() for each in commands),
+]
 HEAVY = ("boto3", "botocore", "fastavro", "pyarrow", "pypaimon", "pyspark", "rich")
 CPU_SECONDS = 0.3
 
@@ -82,10 +72,10 @@ print(json.dumps([code, *(name for name in {HEAVY!r} if name in sys.modules)]))
     assert json.loads(run_python(code).splitlines()[-1]) == [0]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", NAMES)
 def test_every_command_has_help_with_examples(command: str) -> None:
     """Each command says what it does, and shows how it is called."""
-    answer = call(command, "--help")
+    answer = call(*command.split(), "--help")
     assert answer.exit_code == 0
     assert f"Usage: lakesweep {command} " in answer.printed
     assert "Examples:" in answer.printed
@@ -96,7 +86,7 @@ def test_every_command_has_help_with_examples(command: str) -> None:
 def test_help_lists_every_command() -> None:
     """`--help` names all commands and the exit codes."""
     answer = call("--help")
-    assert all(f"\n  {command} " in answer.printed for command in COMMANDS)
+    assert all(f"\n  {command} " in answer.printed for command in [each.name for each in COMMANDS] + list(GROUPS))
     assert "Exit codes" in answer.printed
 
 
