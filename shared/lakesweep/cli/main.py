@@ -24,7 +24,7 @@ from lakesweep.cli.inspect.check import check
 from lakesweep.cli.inspect.explain import explain
 from lakesweep.cli.inspect.files import files
 from lakesweep.cli.inspect.show import show
-from lakesweep.cli.output import explain_usage, print_lines, say, unwritten
+from lakesweep.cli.output import explain_usage, for_people, print_lines, say, unwritten
 from lakesweep.errors import MaintenanceError, TerminatedError, stop_exit_code, stopped_by
 from lakesweep.storage import stops
 
@@ -84,6 +84,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    for_people("--json" not in arguments)
     command = fitted(typer.main.get_command(app()))
     try:
         if arguments[:1] == [completion.ASK]:

@@ -18,9 +18,12 @@ _ERASE = "\r\x1b[K"
 
 
 class _Status:
-    """The line of progress at the terminal. The lock is held while anything is written."""
+    """The state of the terminal. The lock is held while anything is written."""
 
+    may_colour = True
+    """Whether the output is for people."""
     is_shown = False
+    """Whether there is a line of progress."""
     lock = threading.Lock()
 
 
@@ -43,13 +46,18 @@ def print_lines(lines: Iterable[str]) -> None:
     Raises:
         OutputError: It could not be written.
     """
-    _write(sys.stdout, "".join(f"{printable(line)}\n" for line in lines))
+    _write(sys.stdout, _shown(map(printable, lines), sys.stdout))
 
 
 def say(message: str) -> None:
     """Print one sentence to standard error. A failure is ignored, since there is nowhere else to report it."""
     with contextlib.suppress(OutputError):
-        _write(sys.stderr, f"lakesweep: {printable(masked(message))}\n")
+        _write(sys.stderr, _shown([f"lakesweep: {printable(masked(message))}"], sys.stderr))
+
+
+def for_people(is_so: bool) -> None:
+    """State whether the output is for people. Otherwise it has no colour, on standard error neither."""
+    _Status.may_colour = is_so
 
 
 def show_status(text: str) -> None:
@@ -76,11 +84,22 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+def _shown(lines: Iterable[str], stream: TextIO | None) -> str:
+    """Return lines as the stream shows them. Only a terminal shows them in another way than a file."""
+    if stream is not None and (stream.isatty() or "FORCE_COLOR" in os.environ):
+        from lakesweep.cli.style import broken, is_coloured, painted
+
+        lines = [piece for line in lines for piece in broken(line, stream)]
+        if _Status.may_colour and is_coloured(stream):
+            lines = map(painted, lines)
+    return "".join(f"{line}\n" for line in lines)
+
+
 def _write(stream: TextIO | None, text: str, *, is_status: bool = False) -> None:
     if stream is None:
         return  # the caller closed it and wants no output
     with _Status.lock:
-        if is_status or _Status.is_shown:
+        if _Status.is_shown or (is_status and text):
             _send(sys.stderr, _ERASE)
         _Status.is_shown = is_status and bool(text)
         _send(stream, text)

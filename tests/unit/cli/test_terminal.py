@@ -3,6 +3,8 @@
 import contextlib
 import io
 import json
+import os
+import re
 import subprocess
 import sys
 import time
@@ -15,6 +17,7 @@ from lakesweep.cli import progress
 from lakesweep.cli.main import main
 from lakesweep.cli.output import say
 from lakesweep.cli.progress import shown_progress
+from lakesweep.cli.style import painted
 from lakesweep.storage.requests import RequestCounter
 from tests.support.terminal import Terminal, terminal
 from tests.unit.cli.command_line import call, write_table
@@ -43,7 +46,9 @@ packages = sorted({name.split(".")[0] for name in sys.modules} - set(sys.stdlib_
 ours = [name.removeprefix("lakesweep.") for name in sorted(sys.modules) if name.startswith("lakesweep.")]
 print(json.dumps([codes, packages, [name for name in ours if not name.startswith("cli")]]))
 """
-    printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    words = [sys.executable, "-c", code]
+    environment = {**os.environ, "FORCE_COLOR": "1"}
+    printed = subprocess.run(words, env=environment, check=True, capture_output=True, text=True).stdout
     codes, packages, ours = json.loads(printed.splitlines()[-1])
     assert codes == [0, 0, 2, 2]
     assert packages == ["__main__", "annotated_doc", "lakesweep", "shellingham", "typer"]
@@ -170,7 +175,7 @@ def test_a_line_of_progress_names_what_is_counted_and_is_erased(window: Terminal
     lines = received.replace("\n", "\r\x1b[K").split("\r\x1b[K")
     assert "12 000 objects listed, 0:00:00, 7 reque" in lines
     assert "[##........] 250 of 1 000 objects delet" in lines
-    assert "\r\x1b[Klakesweep: warning: S\\xe4ule\n" in received
+    assert "\r\x1b[Klakesweep: \x1b[33mwarning:\x1b[0m S\\xe4ule\n" in received
     assert received.endswith("\r\x1b[K")
     assert max(map(len, lines)) < 40
 
@@ -215,3 +220,98 @@ def test_a_wrong_period_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     answer = call("show", tmp_path)
     assert answer.exit_code == 2
     assert "expected seconds between lines of progress, or 0 for none, found 'often'" in answer.messages
+
+
+def at_terminal(columns: int, *argv: object, encoding: str = "utf-8") -> str:
+    """Run a command at a terminal and return what it printed there."""
+    with terminal(columns, encoding) as opened, contextlib.redirect_stdout(opened.stream):
+        main([str(word) for word in argv])
+        return opened.received()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_table(tmp_path / "orders", options={"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3"})
+    return tmp_path / "orders"
+
+
+@pytest.mark.parametrize(
+    ("command", "coloured"),
+    [
+        ("maintain", [": \x1b[36mplanned\x1b[0m", "\n\x1b[31mdelete\x1b[0m  ", "\n\x1b[32mkeep\x1b[0m  "]),
+        ("check", [": \x1b[1;31mfindings\x1b[0m;", "\n\x1b[36mmend\x1b[0m  "]),
+        ("explain", ["\n\x1b[1mREASON     OBJECTS  BYTES\x1b[0m\n"]),
+    ],
+)
+def test_a_terminal_shows_the_same_text_in_colour(
+    command: str, coloured: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Colours mark status, deletions, headings and commands. Without them the text is that of a pipe."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    received = at_terminal(200, command, folder, "--control", folder.parent / "a")
+    assert all(each in received for each in coloured)
+    plain = call(command, folder, "--control", folder.parent / "a").printed
+    assert _without_id(re.sub(r"\x1b\[[0-9;]*m", "", received)) == _without_id(plain)
+
+
+def _without_id(text: str) -> str:
+    return re.sub(r"\d{8}T\d{6}Z-\w+", "ID", text)
+
+
+@pytest.mark.parametrize(
+    ("environment", "more", "is_coloured"),
+    [
+        ({}, [], True),
+        ({"NO_COLOR": "1"}, [], False),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, [], False),
+        ({"TERM": "dumb", "FORCE_COLOR": "1"}, [], False),
+        ({"FORCE_COLOR": "1"}, ["--json"], False),
+    ],
+)
+def test_who_wants_no_colour_gets_none(
+    environment: dict[str, str],
+    more: list[str],
+    is_coloured: bool,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """$NO_COLOR, terminals without colours, and --json mean none, at a terminal too."""
+    for name, value in {"TERM": "xterm", **environment}.items():
+        monkeypatch.setenv(name, value)
+    assert ("\x1b" in at_terminal(80, "explain", folder, *more)) == is_coloured
+
+
+def test_a_pipe_has_colours_only_by_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a terminal $FORCE_COLOR asks for colours, in warnings too, but not beside --json."""
+    monkeypatch.setenv("TERM", "xterm")
+    write_table(tmp_path / "orders")
+    assert "\x1b" not in "".join(call("explain", tmp_path / "orders").sentences)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    answer = call("explain", tmp_path / "orders")
+    assert "\x1b[1mREASON" in answer.printed
+    assert answer.messages.startswith("lakesweep: \x1b[33mwarning:\x1b[0m the schema")
+    assert "\x1b" not in call("explain", tmp_path / "orders", "--json").messages
+
+
+@pytest.mark.parametrize("line", ["[bold]x[/bold]: [red]done", "a\\x1b[31m: x", "delete-tag", "x: planned earlier"])
+def test_text_of_a_table_is_no_style(line: str) -> None:
+    """Names with markup or escaped control characters are printed as they are."""
+    assert painted(line) == line
+
+
+def test_a_narrow_terminal_breaks_lines_between_words(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 40 columns nothing is lost, only names are longer than a line, and the next command can be copied."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    plain = call("expire-snapshots", folder).printed
+    received = at_terminal(40, "expire-snapshots", folder)
+    assert _without_id(received).split() == _without_id(plain).split()
+    lines = received.splitlines()
+    assert all(len(line) <= 40 or " " not in line.strip() or line.startswith("next ") for line in lines)
+    assert f"next       lakesweep execute {folder} " in received
+
+
+def test_a_terminal_without_utf_8_gets_escapes(tmp_path: Path) -> None:
+    """A name outside ASCII is printed, escaped, at a terminal that knows ASCII alone."""
+    write_table(tmp_path / "säule")
+    assert "s\\xe4ule: no branches" in at_terminal(200, "branches", tmp_path / "säule", encoding="ascii")
