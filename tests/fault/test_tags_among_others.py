@@ -24,7 +24,7 @@ from tests.support.reader import all_roots, assert_all_readable
 OPERATIONS: dict[str, dict[str, Any]] = {
     "delete-tag": {"tag": ["old", "mid", "near"]},
     "rename-tag": {"tag": "mid", "target_tag": "else"},
-    "expire-tags": {"match": "[mno][ile][da]*", "keep_last": "1"},
+    "expire-tags": {"pattern": "[mno][ile][da]*", "keep_last": "1"},
 }
 
 

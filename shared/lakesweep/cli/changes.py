@@ -67,15 +67,15 @@ def delete_tag(typed: Typed) -> int:
 @command(
     signatures.EXPIRE_TAGS,
     "lakesweep expire-tags s3://lake/sales.db/orders --time-zone Europe/Berlin",
-    "lakesweep expire-tags /data/orders --match '20*' --keep-daily 30 --keep-monthly 84 --execute",
-    "lakesweep expire-tags /data/orders --match 'load-*' --keep-last 5 --keep-tag '*-signed' --json",
+    "lakesweep expire-tags /data/orders --pattern '20*' --keep-daily 30 --keep-monthly 84 --execute",
+    "lakesweep expire-tags /data/orders --pattern 'load-*' --keep-last 5 --keep-tag '*-signed' --json",
 )
 def expire_tags(typed: Typed) -> int:
     """Delete expired tags and tags that no calendar rule keeps, with the files that only they hold.
 
-    Lakesweep deletes a tag that matches --match if no --keep option keeps it. It keeps a tag whose time to live is not
-    over, and a tag that a rule keeps, whatever its time to live. It shows each tag with the reason. Rules and time zone
-    of a fleet policy apply as well. Prints the plan, and changes nothing without --execute.
+    Lakesweep deletes a tag that matches --pattern if no --keep option keeps it. It keeps a tag whose time to live is
+    not over, and a tag that a rule keeps, whatever its time to live. It shows each tag with the reason. Rules and time
+    zone of a fleet policy apply as well. Prints the plan, and changes nothing without --execute.
     """
     return typed.run()
 

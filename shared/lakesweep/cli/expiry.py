@@ -56,7 +56,8 @@ def expire_changelogs(typed: Typed) -> int:
 @command(
     signatures.CLEAR_CONSUMERS,
     "lakesweep clear-consumers s3://lake/sales.db/orders",
-    "lakesweep clear-consumers /data/orders --including 'test-.*' --excluding 'test-prod' --execute",
+    "lakesweep clear-consumers /data/orders --including-consumers 'test-.*' --excluding-consumers 'test-prod' "
+    "--execute",
 )
 def clear_consumers(typed: Typed) -> int:
     """Delete consumers, so that they no longer hold back expiry.
@@ -69,7 +70,7 @@ def clear_consumers(typed: Typed) -> int:
 
 @command(
     signatures.RESET_CONSUMER,
-    "lakesweep reset-consumer /data/orders search --next-snapshot 28 --execute",
+    "lakesweep reset-consumer /data/orders search --next-snapshot-id 28 --execute",
     "lakesweep reset-consumer /data/orders search --execute",
 )
 def reset_consumer(typed: Typed) -> int:

@@ -72,20 +72,30 @@ def test_delete_all_takes_no_limits(folder: Path, control: Path) -> None:
 def test_consumers(table: TableBuilder, folder: Path, control: Path) -> None:
     for name in ("a", "ab", "b"):
         table.consumer(name, 3)
-    answer = run("clear-consumers", folder, control, "--including", "a.*", "--excluding", "ab", "--json", "--execute")
+    answer = run(
+        "clear-consumers",
+        folder,
+        control,
+        "--including-consumers",
+        "a.*",
+        "--excluding-consumers",
+        "ab",
+        "--json",
+        "--execute",
+    )
     assert (answer.exit_code, answer.document["delete"]["by_kind"]) == (0, {"consumer": 1})
     assert answer.document["kept"] == {"consumer_stays": 2}
     lines = run("reset-consumer", folder, control, "ab").printed.splitlines()
     assert lines[0] == f"reset-consumer of {folder}, branch main: planned"
     assert lines[1] == "snapshots  1 to 6"
     assert "    consumer/consumer-ab: deleted manually" in lines
-    moved = run("reset-consumer", folder, control, "b", "--next-snapshot", 5, "--json", "--execute")
+    moved = run("reset-consumer", folder, control, "b", "--next-snapshot-id", 5, "--json", "--execute")
     assert moved.document["created"] == [{"kind": "consumer", "path": "consumer/consumer-b"}]
     assert json.loads(contents(folder)["consumer/consumer-b"]) == {"nextSnapshot": 5}
-    assert run("reset-consumer", folder, control, "b", "--next-snapshot", 99).exit_code == 3
+    assert run("reset-consumer", folder, control, "b", "--next-snapshot-id", 99).exit_code == 3
     assert run("reset-consumer", folder, control, "nobody").exit_code == 3
-    assert run("clear-consumers", folder, control, "--including", "(").exit_code == 2
-    assert run("reset-consumer", folder, control, "b", "--next-snapshot", "soon").exit_code == 2
+    assert run("clear-consumers", folder, control, "--including-consumers", "(").exit_code == 2
+    assert run("reset-consumer", folder, control, "b", "--next-snapshot-id", "soon").exit_code == 2
 
 
 def test_an_expiry_ends_before_the_next_snapshot_of_a_consumer(tmp_path: Path, control: Path) -> None:

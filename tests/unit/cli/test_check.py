@@ -349,7 +349,7 @@ def test_snapshots_that_are_overdue_and_a_consumer_that_holds_them(folder: Path,
     table.consumer("search", 2)
     checks = {each["check"]: each for each in found(check(folder, control))}
     assert "search" in checks["consumers"]["says"]
-    assert "--including search" in checks["consumers"]["mend"]
+    assert "--including-consumers search" in checks["consumers"]["mend"]
 
 
 def test_a_command_has_the_policy_of_the_call_where_it_takes_one(folder: Path, control: Path) -> None:

@@ -179,7 +179,7 @@ def test_tags_as_json(table: Path) -> None:
     document = json.loads((table / "snapshot" / "snapshot-3").read_text())
     retained = {"tagCreateTime": [2026, 3, 29, 1, 30], "tagTimeRetained": 3600.000000000}
     (table / "tag" / "tag-spring").write_text(json.dumps({**document, **retained}))
-    row = call("tags", table, "--json", "--name", "spring", "--time-zone", "Europe/Berlin").document["tags"][0]
+    row = call("tags", table, "--json", "--tag", "spring", "--time-zone", "Europe/Berlin").document["tags"][0]
     assert row == {
         "name": "spring",
         "path": "tag/tag-spring",
@@ -200,7 +200,7 @@ def test_tags_as_json(table: Path) -> None:
 
 def test_no_tags(table: Path) -> None:
     assert call("tags", table).printed == f"{table}, branch main: no tags\n"
-    missing = call("tags", table, "--name", "none", "--json")
+    missing = call("tags", table, "--tag", "none", "--json")
     assert (missing.exit_code, missing.document["error"]["code"]) == (3, "no_such_tag")
     assert call("tags", table, "--time-zone", "Mars").exit_code in (2, 3)
     assert call("tags", table / "nowhere").exit_code == 3

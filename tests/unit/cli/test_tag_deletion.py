@@ -59,12 +59,12 @@ def test_expire_shows_each_tag_with_its_reason(
     place: tuple[str, list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     root, control = place
-    assert main(["expire-tags", root, "--match", "20*", "--keep-last", "1", *control]) == 0
+    assert main(["expire-tags", root, "--pattern", "20*", "--keep-last", "1", *control]) == 0
     printed = capsys.readouterr()
     assert "tag        2026-01-30: delete (keep rules)" in printed.out
     assert "tag        2026-01-31: keep (keep last)" in printed.out
     assert "tag        mine: keep (no rule)" in printed.out
-    assert main(["expire-tags", root, "--match", "20*", "--keep-last", "1", "--execute", "--json", *control]) == 0
+    assert main(["expire-tags", root, "--pattern", "20*", "--keep-last", "1", "--execute", "--json", *control]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["findings"]["tags"]["kept"] == {"2026-01-31": ["keep_last"], "mine": ["no_rule"]}
     assert tags(root) == ["tag-2026-01-31", "tag-mine"]
@@ -73,14 +73,14 @@ def test_expire_shows_each_tag_with_its_reason(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--keep-last", "1"], "match"),
-        (["--match", "*"], "expected with it one of"),
-        (["--match", "*", "--keep-last", "0"], "--keep-last"),
-        (["--match", "*", "--keep-daily", "x"], "--keep-daily"),
+        (["--keep-last", "1"], "--pattern"),
+        (["--pattern", "*"], "expected with it one of"),
+        (["--pattern", "*", "--keep-last", "0"], "--keep-last"),
+        (["--pattern", "*", "--keep-daily", "x"], "--keep-daily"),
         (["--time-zone", "Mars"], "Mars"),
         (["--older-than", "yesterday"], "--older-than"),
         (["--option", "tag.num-retained=1"], "tag.num-retained"),
-        (["--match", "*", "--keep-within", "soon"], "--keep-within"),
+        (["--pattern", "*", "--keep-within", "soon"], "--keep-within"),
     ],
 )
 def test_bad_input(
@@ -98,10 +98,18 @@ def test_bad_input(
         (["rename-tag", "mine", ""], 2, "NEW: expected a name, found none"),
         (["rename-tag", "mine", "mine"], 3, "tag 'mine' exists already; expected another name"),
         (["rename-tag", "mine", "2026-01-31"], 3, "tag '2026-01-31' exists already; expected another name"),
-        (["expire-tags", "--keep-daily", "3"], 2, "--match: expected the pattern of the tags that the rules are about"),
-        (["expire-tags", "--match", "*"], 2, "--match '*': expected with it one of --keep-last, --keep-within, "),
-        (["expire-tags", "--match", "*", "--keep-within", "30"], 2, "--keep-within: expected a duration with its unit"),
-        (["expire-tags", "--match", "*", "--keep-within", "0 d"], 2, "--keep-within: expected a duration of at least"),
+        (["expire-tags", "--keep-daily", "3"], 2, "--pattern: expected the names of the tags that the rules are about"),
+        (["expire-tags", "--pattern", "*"], 2, "--pattern '*': expected with it one of --keep-last, --keep-within, "),
+        (
+            ["expire-tags", "--pattern", "*", "--keep-within", "30"],
+            2,
+            "--keep-within: 30 has no unit; expected '30 ms'",
+        ),
+        (
+            ["expire-tags", "--pattern", "*", "--keep-within", "0 d"],
+            2,
+            "--keep-within: expected a duration of at least",
+        ),
         (
             ["tag-schedule", "--option", "tag.automatic-creation=process-time"],
             3,
@@ -123,9 +131,9 @@ def test_sentences_about_what_was_typed(
 def test_expire_by_age_and_by_name_at_once(place: tuple[str, list[str]], capsys: pytest.CaptureFixture[str]) -> None:
     """It would take tags that the pattern leaves out."""
     root, control = place
-    words = ["--match", "20*", "--keep-last", "1", "--older-than", "2026-02-01T00:00:00Z", "--execute"]
+    words = ["--pattern", "20*", "--keep-last", "1", "--older-than", "2026-02-01T00:00:00Z", "--execute"]
     assert main(["expire-tags", root, *words, *control]) == 2
     assert capsys.readouterr().err.strip() == (
-        "lakesweep: --older-than applies to all tags, and --match to some; expected one of the two"
+        "lakesweep: --older-than applies to all tags, and --pattern to some; expected one of the two"
     )
     assert len(tags(root)) == 3

@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("create-tag t --time-retained 3", "it, or '3 d'"),
         ("remove-orphan-files --quarantine 1", "--quarantine: 1 has no unit"),
         ("explain --quarantine 1", "--quarantine: 1 has no unit; expected '1 ms', as Paimon would read it, or '1 d'"),
-        ("expire-tags --match x --keep-within 30", "--keep-within: 30 has no unit"),
+        ("expire-tags --pattern x --keep-within 30", "--keep-within: 30 has no unit"),
         ("runs --since 3", "--since: 3 is 1970-01-01T00:00:00.003+00:00 in epoch milliseconds, and an age has a unit"),
         ("expire-snapshots --older-than 3", "and an age has a unit; expected an age with its unit such as '3 d', or"),
         (

@@ -99,20 +99,20 @@ def test_ids_that_no_snapshot_has(snapshot_id: int) -> None:
 @pytest.mark.parametrize(
     ("keep", "sentence"),
     [
-        ({"keep_daily": 3}, "match: expected the pattern"),
-        ({"match": "", "keep_daily": 3}, "match: expected the pattern"),
-        ({"match": "20*"}, "expected with it one of keep_last, keep_within, keep_daily"),
-        ({"match": "20*"}, "keep_yearly or keep_tag, since"),
-        ({"match": "20*", "keep_daily": 0}, "keep_daily: expected a whole number, at least 1, found 0"),
-        ({"match": "20*", "keep_yearly": "-1"}, "keep_yearly: expected a whole number, at least 1"),
-        ({"match": "20*", "keep_within": "x"}, "keep_within: expected a duration"),
+        ({"keep_daily": 3}, "pattern: expected the names"),
+        ({"pattern": "", "keep_daily": 3}, "pattern: expected the names"),
+        ({"pattern": "20*"}, "expected with it one of keep_last, keep_within, keep_daily"),
+        ({"pattern": "20*"}, "keep_yearly or keep_tag, since"),
+        ({"pattern": "20*", "keep_daily": 0}, "keep_daily: expected a whole number, at least 1, found 0"),
+        ({"pattern": "20*", "keep_yearly": "-1"}, "keep_yearly: expected a whole number, at least 1"),
+        ({"pattern": "20*", "keep_within": "x"}, "keep_within: expected a duration"),
         (
-            {"match": "20*", "keep_within": "30"},
+            {"pattern": "20*", "keep_within": "30"},
             "keep_within: 30 has no unit; expected '30 ms', as Paimon would read it, or '30 d'",
         ),
-        ({"match": "20*", "keep_within": 30}, "keep_within: 30 has no unit; expected '30 ms'"),
-        ({"match": "20*", "keep_within": "0 d"}, "keep_within: expected a duration of at least 1 ms, found '0 d'"),
-        ({"match": "20*", "keep_tag": [1]}, "keep_tag: expected a text or an array of texts"),
+        ({"pattern": "20*", "keep_within": 30}, "keep_within: 30 has no unit; expected '30 ms'"),
+        ({"pattern": "20*", "keep_within": "0 d"}, "keep_within: expected a duration of at least 1 ms, found '0 d'"),
+        ({"pattern": "20*", "keep_tag": [1]}, "keep_tag: expected a text or an array of texts"),
     ],
 )
 def test_calendar_rules_that_mean_nothing(keep: dict[str, Any], sentence: str) -> None:

@@ -31,7 +31,7 @@ class TaggedWorld(World):
 RUNS: dict[str, dict[str, Any]] = {
     "delete-tag": {"tag": ["t1", "there", "t2"]},
     "rename-tag": {"tag": "t1", "target_tag": "u1"},
-    "expire-tags": {"match": "t*", "keep_last": "1"},
+    "expire-tags": {"pattern": "t*", "keep_last": "1"},
 }
 
 

@@ -11,12 +11,12 @@ from lakesweep.runs.parameters.signatures import TIME_ZONE
 
 @reads(
     "lakesweep tags s3://lake/sales.db/orders",
-    "lakesweep tags /data/orders --name month-end --json",
+    "lakesweep tags /data/orders --tag month-end --json",
     place=("branch", "policy"),
 )
 def tags(
     place: Place,
-    name: Annotated[list[str] | None, option("--name", "Only the tag of this name; repeatable.", "NAME")] = None,
+    tag: Annotated[list[str] | None, option("--tag", "Only the tag of this name; repeatable.", "NAME")] = None,
     time_zone: Annotated[str | None, option_of(TIME_ZONE)] = None,
 ) -> int:
     """List the tags of a branch, with the snapshot and the end of life of each."""
@@ -28,7 +28,7 @@ def tags(
 
     def read(opened: Table) -> Mapping[str, object]:
         try:
-            return list_tags(opened, tuple(name or ()), time_zone).to_json()
+            return list_tags(opened, tuple(tag or ()), time_zone).to_json()
         except MaintenanceError as error:
             error.args = (as_typed(str(error), [] if time_zone is None else [TIME_ZONE]),)
             raise

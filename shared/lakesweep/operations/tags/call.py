@@ -56,7 +56,7 @@ def keep_rules(call: Call) -> tuple[KeepRules, ...]:
     Raises:
         UsageError: The call has rules without a pattern of tags, or a pattern without rules.
     """
-    pattern = call[given.MATCH]
+    pattern = call[given.PATTERN]
     rules = KeepRules(
         pattern=pattern or "",
         last=call[given.KEEP_LAST],
@@ -72,11 +72,12 @@ def keep_rules(call: Call) -> tuple[KeepRules, ...]:
         return ()
     if not pattern:
         raise UsageError(
-            "match: expected the pattern of the tags that the rules are about, found none", code="bad_argument"
+            "pattern: expected the names of the tags that the rules are about, such as 20*, found none",
+            code="bad_argument",
         )
     if not is_ruled:
         raise UsageError(
-            f"match {pattern!r}: expected with it one of keep_last, keep_within, keep_daily, keep_weekly, "
+            f"pattern {pattern!r}: expected with it one of keep_last, keep_within, keep_daily, keep_weekly, "
             "keep_monthly, keep_yearly or keep_tag, since without one every such tag would be deleted",
             code="bad_argument",
         )

@@ -73,14 +73,10 @@ GRACE = span(
 )
 PROTECT_COMMIT_USER = texts("protect_commit_user", "Keep the last snapshot of this commit user; repeatable.", "USER")
 DELETE_ALL = flag("delete_all", "Delete every changelog if all are older than the oldest snapshot.")
-INCLUDING = text(
-    "including_consumers", "Only consumers whose whole name matches; by default all.", "REGEX", typed="--including"
-)
-EXCLUDING = text("excluding_consumers", "Keep consumers whose whole name matches.", "REGEX", typed="--excluding")
+INCLUDING = text("including_consumers", "Only consumers whose whole name matches; by default all.", "REGEX")
+EXCLUDING = text("excluding_consumers", "Keep consumers whose whole name matches.", "REGEX")
 CONSUMER_ID = text("consumer_id", "The consumer, as `show` lists it.", typed="ID")
-NEXT_SNAPSHOT = count(
-    "next_snapshot_id", "Snapshot to continue at; without it the consumer is deleted.", typed="--next-snapshot"
-)
+NEXT_SNAPSHOT = count("next_snapshot_id", "Snapshot to continue at; without it the consumer is deleted.")
 ALL_BRANCHES = flag("all_branches", "Main and every branch, one after the other, each by its own options.")
 MIN_INTERVAL = span(
     "min_interval", "With --execute: do nothing if the last pass is more recent than this, such as '1 min'."
@@ -104,7 +100,7 @@ MAINTAIN = Signature(
 TAGS = names("tag", "Name of the tag.", typed="NAME", is_plain=True)
 TARGET_TAG = text("target_tag", "Its new name, which no tag has yet.", typed="NEW")
 SNAPSHOT = count("snapshot", "Tag this snapshot, which a tag may still hold; by default the newest.", is_plain=True)
-FROM_TAG = text("from_tag", "Tag the snapshot of this tag.", "TAG")
+FROM_TAG = text("from_tag", "Tag the snapshot of this tag.", "NAME")
 TIMESTAMP = time(
     "timestamp",
     "Tag the first snapshot committed at or after this time: ISO-8601 with a zone, or epoch milliseconds.",
@@ -136,7 +132,7 @@ REPLACE_TAG = Signature(
 RENAME_TAG = Signature("rename-tag", (TAGS, TARGET_TAG))
 DELETE_TAG = Signature("delete-tag", (TAGS.says("Names of one or more tags.", typed="NAME..."),))
 
-MATCH = text("match", "Names of the tags that the --keep options apply to, such as '20*'.", "PATTERN", is_own=True)
+PATTERN = text("pattern", "Names of the tags that the --keep options apply to, such as '20*'.", "PATTERN", is_own=True)
 KEEP_LAST = positive("keep_last", "Keep the newest N.", is_own=True)
 KEEP_WITHIN = age("keep_within", "Keep younger tags, such as '30 d'.", is_own=True)
 KEEP_DAILY = positive("keep_daily", "Keep the newest of each of the last N days.", is_own=True)
@@ -144,13 +140,13 @@ KEEP_WEEKLY = positive("keep_weekly", "The same for weeks (ISO).", is_own=True)
 KEEP_MONTHLY = positive("keep_monthly", "The same for months.", is_own=True)
 KEEP_YEARLY = positive("keep_yearly", "The same for years.", is_own=True)
 KEEP_TAG = texts("keep_tag", "Keep tags with matching names; repeatable.", "PATTERN", is_own=True)
-KEEP = (MATCH, KEEP_LAST, KEEP_WITHIN, KEEP_DAILY, KEEP_WEEKLY, KEEP_MONTHLY, KEEP_YEARLY, KEEP_TAG)
+KEEP = (PATTERN, KEEP_LAST, KEEP_WITHIN, KEEP_DAILY, KEEP_WEEKLY, KEEP_MONTHLY, KEEP_YEARLY, KEEP_TAG)
 EXPIRE_TAGS = Signature(
     "expire-tags",
     (
         OLDER_THAN.says(
             "Delete all tags created before this time, with or without a time to live: an age such as '3 d', ISO-8601 "
-            "with a zone, or epoch milliseconds. Not together with --match."
+            "with a zone, or epoch milliseconds. Not together with --pattern."
         ),
         RETAINED,
         *KEEP,
@@ -204,7 +200,7 @@ CREATE_BRANCH = Signature(
     "create-branch",
     (
         BRANCH.says("Name of the new branch."),
-        TAG.says("Begin with this tag of main.", metavar="TAG"),
+        TAG.says("Begin with this tag of main."),
         SNAPSHOT.says("Begin with this snapshot of main; a tag may still hold it."),
     ),
 )
@@ -237,7 +233,7 @@ OWNED_EXTERNAL = texts(
     "owned_external",
     "An external root that holds only files of this table; repeatable. Nothing is deleted at other places outside. Not "
     "for a database.",
-    "URI",
+    "LOCATION",
 )
 PARALLELISM = count("parallelism", "Listings at the same time; default 8.")
 ENGINE = text(
@@ -248,7 +244,9 @@ ENGINE = text(
     "ENGINE",
 )
 MODE = text("mode", "As in Paimon's procedure: local, or distributed (spark).", "MODE")
-INVENTORY = text("inventory", "manifest.json of an S3 Inventory that replaces the listing (docs/inventory.md).", "URI")
+INVENTORY = text(
+    "inventory", "manifest.json of an S3 Inventory that replaces the listing (docs/inventory.md).", "LOCATION"
+)
 DRY_RUN = flag("dry_run", "Plan, and execute nothing, whatever else the call says.", typed=None)
 REMOVE_ORPHAN_FILES = Signature(
     "remove-orphan-files",

@@ -73,7 +73,7 @@ def retention_findings(
             "consumers",
             f"branch {branch}: consumer {listed(names)} holds {len(pinned)} snapshots that are due, the first is "
             f"{pinned[0]}",
-            command("clear-consumers", location, "--including", names[0], branch=branch),
+            command("clear-consumers", location, "--including-consumers", names[0], branch=branch),
         )
     since_ms = _due_since(view, retention, held, limits, roots) if is_maintained else None
     if since_ms is not None and since_ms < view.now_ms - OVERDUE_AFTER_MS:
