@@ -111,15 +111,15 @@ def test_a_floor_and_a_protected_user_keep_snapshots(lake: Path) -> None:
     for _ in range(4):
         table.commit()
     for rule, left, says in (
-        ({"min_snapshots": 5}, 3, "the newest 5 snapshots are kept by the fleet policy"),
+        ({"min_snapshots": 5}, 3, "the newest 5 snapshots are kept by the fleet policy's rule for {lake}"),
         ({"protect_commit_users": ["flink"]}, 3, "commit user flink commits again, since its last snapshot is kept by"),
-        ({"min_time_retained": "36500 d"}, 0, "when it is old enough by the fleet policy"),
+        ({"min_time_retained": "36500 d"}, 0, "when it is old enough by the fleet policy's rule for {lake}"),
     ):
         policy = rules(lake, {"mode": "delete", **rule})
         planned = ask("maintain", lake, policy, "--json").document["snapshots"]["expired"]
         assert planned == list(range(1, left + 1))
         assert not left or "next expiry" in kept_until(lake, policy, left)
-        assert says in kept_until(lake, policy, left + 1)
+        assert says.format(lake=lake) in kept_until(lake, policy, left + 1)
     assert "flink" not in "".join(document("show", lake, rules(lake, {"protect_commit_users": ["flink"]}))["warnings"])
     assert "flink" in "".join(document("show", lake, rules(lake, {"min_snapshots": 1}))["warnings"])
 

@@ -212,6 +212,11 @@ class Lifetimes:
         newest = newest_by_user(roots)
         return {user: newest[user].id for user in users if user in newest}
 
+    def _by(self, field: str) -> str:
+        """Return the words for the rule of the fleet policy that states a field."""
+        folder = None if self.policy is None else self.policy.rule_for(field)
+        return "" if folder is None else f" by the fleet policy's rule for {folder}"
+
     def _times(self, refs: Iterable[RootRef]) -> dict[int, int]:
         found = ((ref.id, self._roots.get(ref.path)) for ref in refs)
         return {root_id: root.snapshot.time_ms for root_id, root in found if root is not None}
@@ -235,24 +240,25 @@ class Lifetimes:
             least_count, least_ms = max(least_count, floor.retain_min), max(least_ms, floor.time_retained_ms)
         if due.newer:
             least = f"the newest {least_count} {what}s are kept" if least_count > 1 else f"the newest {what} is kept"
-            least += _BY_POLICY if least_count > retention.retain_min else ""
+            least += self._by("min_snapshots") if least_count > retention.retain_min else ""
             more = "one more snapshot is" if due.newer == 1 else f"{due.newer} more snapshots are"
             parts.append(f"{more} committed, since {least}")
         if due.after_ms is not None and due.after_ms >= self._now_ms:
-            by = _BY_POLICY if due.after_ms == due.floor_ms else ""
+            by = self._by("min_time_retained_ms") if due.after_ms == due.floor_ms else ""
             parts.append(f"{say_time(due.after_ms)}, when it is old enough{by}")
         elif due.newer and due.after_ms is None and due.at_once != 0 and least_ms:
             parts.append("its successor is old enough")
         if due.is_held and slowest is not None:
             parts.append(f"consumer {slowest[0]}, now at snapshot {slowest[1]}, moves beyond it")
         if due.user is not None:
-            parts.append(f"commit user {due.user} commits again, since its last snapshot is kept{_BY_POLICY}")
+            by = self._by("protect_commit_users")
+            parts.append(f"commit user {due.user} commits again, since its last snapshot is kept{by}")
         says = "until " + ", and until ".join(parts)
         if due.at_once and due.at_once > due.newer and not due.is_held and due.user is None:
             more = "one more snapshot" if due.at_once == 1 else f"{due.at_once} more snapshots"
             says += f", or until {more}, since at most {retention.retain_max} are kept"
             if due.floor_ms is not None and due.floor_ms >= self._now_ms:
-                says += f", but not before {say_time(due.floor_ms)}{_BY_POLICY}"
+                says += f", but not before {say_time(due.floor_ms)}{self._by('min_time_retained_ms')}"
         is_held = due.is_held and replace(due, is_held=False).is_due(self._now_ms)
         return Until(says, due.after_ms, is_held=is_held)
 
@@ -270,7 +276,6 @@ def _user_of(newest: Mapping[str, int], snapshot_id: int) -> str | None:
     return min((user for user, last_id in newest.items() if last_id <= snapshot_id), default=None)
 
 
-_BY_POLICY = " by the fleet policy"
 _NO_EXPIRY = Until("until the tag is deleted manually, since tag.time-expire-enabled is false")
 
 
