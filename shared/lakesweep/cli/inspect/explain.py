@@ -101,7 +101,7 @@ def _table_lines(document: Mapping[str, Any]) -> Iterator[str]:
     if document["policy"] is not None:
         yield document["policy"]["says"]
         if document["policy"]["treatment"] != "delete":
-            says["expired"] = "due, but no pass deletes them, as the policy says"
+            says["expired"] = says["due"] = "due, but no pass deletes them, as the policy says"
     rows = [
         (share["reason"].replace("_", " "), str(share["count"]), human_bytes(share["bytes"]), says[share["reason"]])
         for share in document["reasons"]
