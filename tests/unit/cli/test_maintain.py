@@ -97,6 +97,29 @@ def test_the_interval(folder: Path, table: TableBuilder) -> None:
     assert maintain(folder, "--execute", "--json", "--min-interval", "0 s").document["status"] == "done"
 
 
+@pytest.mark.parametrize("words", [(), ("--all-branches",)], ids=["main", "all_branches"])
+def test_commits_with_the_ids_of_a_rollback_are_looked_at(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Paimon rolled back by two snapshots, and two commits took their ids. A pass tells that from no commit."""
+    folder = tmp_path / "orders"
+    table = write_table(folder, options={"snapshot.num-retained.max": "19", "tag.automatic-creation": "batch"})
+    call("expire-snapshots", folder, "--control", tmp_path / "control", "--older-than", "1 d", "--execute")
+
+    def steps() -> list[str]:
+        answer = maintain(folder, *words, "--execute", "--json")
+        assert answer.exit_code == 0, answer.messages
+        found = answer.document["steps"] or []
+        return [each["operation"] for step in found for each in ([step] if not step["steps"] else step["steps"])]
+
+    assert "expire-snapshots" in steps()
+    assert "expire-snapshots" not in steps(), "the state of the pass answers"
+    table.rollback(4)
+    table.commit("-F4", "+N5")
+    table.commit("-N5", "+N6")
+    table.hint("LATEST", 6)
+    assert "expire-snapshots" in steps()
+    assert "expire-snapshots" not in steps()
+
+
 def test_words_are_named_as_typed(folder: Path) -> None:
     """`--min-interval`, not `min_interval`; and `--retain-min`, not the option of the table."""
     answer = maintain(folder, "--min-interval", "soon")
