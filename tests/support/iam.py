@@ -102,6 +102,11 @@ def role(stack: Stack, name: str) -> Role:
     return Role(name, tuple(statements), documents)
 
 
+def person(name: str, document: dict[str, Any]) -> Role:
+    """Return somebody who has one policy."""
+    return Role(name, tuple(_statement(name, each) for each in document["Statement"]), {name: document})
+
+
 def role_of(stack: Stack, function: str) -> Role:
     """Return the role of a function by the function's logical id."""
     return role(stack, stack.function(function)["Role"].rsplit("/", 1)[-1])
@@ -193,6 +198,8 @@ def calls_of(service: str, operation: str, asked: Mapping[str, Any]) -> Sequence
             return [Call(action, bucket, {keys[name]: str(asked[name]) for name in keys if name in asked})]
         case "HeadBucket":
             return [Call("s3:ListBucket", bucket)]
+        case "GetBucketVersioning":
+            return [Call("s3:GetBucketVersioning", bucket)]
         case "GetBucketLifecycleConfiguration":
             return [Call("s3:GetLifecycleConfiguration", bucket)]
     raise NotImplementedError(f"s3 {operation}")
