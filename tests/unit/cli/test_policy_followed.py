@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakesweep.cli.main import COMMANDS
+from lakesweep.cli.main import COMMANDS, GROUPS
 from tests.unit.cli.command_line import Answer, call, contents, write_table
 
 STATED = {"snapshot.num-retained.min": "1", "snapshot.time-retained": "1 h"}
@@ -155,6 +155,7 @@ WITHOUT_POLICY = {
     "plans": "lists what is stored",
     "runs": "lists what is stored",
     "report": "prints what is stored",
+    "audit verify": "checks what is stored",
     "enable-events": "changes a bucket",
     "completion": "prints a script",
     "demo": "has a table of its own",
@@ -164,8 +165,10 @@ WITHOUT_POLICY = {
 
 def test_every_command_that_can_meet_a_policy_takes_one() -> None:
     """And no other command does."""
-    takes = {each.name for each in COMMANDS if "--policy" in call(each.name, "--help").printed}
-    assert takes == {each.name for each in COMMANDS} - WITHOUT_POLICY.keys()
+    names = [(each.name,) for each in COMMANDS]
+    names += [(group, each.name) for group, (_, commands) in GROUPS.items() for each in commands]
+    takes = {" ".join(words) for words in names if "--policy" in call(*words, "--help").printed}
+    assert takes == {" ".join(words) for words in names} - WITHOUT_POLICY.keys()
 
 
 def test_the_environment_reaches_every_reader(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
