@@ -189,8 +189,8 @@ MUTATIONS = (
     Mutation(
         "no recheck lists the roots before a batch",
         "execute/deletions/executor",
-        "                references = self._recheck.look([a for a in pending if isinstance(a, Delete)])\n",
-        "                references = References()\n",
+        "            references = self._recheck.look(deletes)\n",
+        "            references = References()\n",
         "fault/test_races.py::test_no_interleaving_loses_a_live_file[tag-at_once]",
     ),
     Mutation(

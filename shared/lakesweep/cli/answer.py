@@ -13,7 +13,7 @@ from functools import partial
 from lakesweep.cli.next_command import next_command
 from lakesweep.cli.opening import open_table
 from lakesweep.cli.options import Place
-from lakesweep.cli.output import print_document, print_lines, say
+from lakesweep.cli.output import Files, OutputError, print_answer, print_document, print_lines, say
 from lakesweep.cli.progress import shown_progress
 from lakesweep.cli.reach import hint, is_out_of_reach, reach_exit_code
 from lakesweep.cli.text import next_line, report_lines
@@ -167,6 +167,7 @@ def answer_document(
     read: Callable[[Table], Document],
     lines: Callable[[Document], Iterable[str]],
     damage: Callable[[Document], bool] = lambda document: False,
+    files: Files | None = None,
 ) -> int:
     """Run a read-only command and print its document. Its `warnings` also go to standard error.
 
@@ -175,6 +176,7 @@ def answer_document(
         read: Reads the table and returns the document.
         lines: Renders the document as text.
         damage: Tells whether the document reports damage. Then the exit code is not 0.
+        files: Rows that may be too many for the document. They are printed one by one after it, in JSON as `files`.
     """
 
     def found() -> Document:
@@ -188,7 +190,7 @@ def answer_document(
                     raise
                 raise RefusedError(_located(table, str(error)), code=error.code) from error
 
-    return answer_call(found, lines, as_json=place.as_json, damage=damage)
+    return answer_call(found, lines, as_json=place.as_json, damage=damage, files=files)
 
 
 @told(say)
@@ -198,6 +200,7 @@ def answer_call(
     *,
     as_json: bool,
     damage: Callable[[Document], bool] = lambda document: False,
+    files: Files | None = None,
 ) -> int:
     """Run a command with a document of its own kind, and print the document."""
     try:
@@ -208,10 +211,12 @@ def answer_call(
     warnings = document.get("warnings")
     for warning in warnings if isinstance(warnings, list) else ():
         say(f"warning: {warning}")
-    if as_json:
-        print_document(document)
-    else:
-        print_lines(text)
+    try:
+        print_answer(document, text, files, as_json=as_json)
+    except OutputError:
+        raise
+    except MaintenanceError as error:  # a row could not be read, and others are printed
+        return failed_document(error, as_json=False)
     return DAMAGED if damage(document) else 0
 
 

@@ -12,11 +12,12 @@ def next_command(place: Place, report: RunReport) -> str:
     planned = [step for step in report.leaves() if step.status == "planned" and step.plan is not None]
     # An undo of deletions has no plan of its own. It follows from the run that it reverts.
     if len(planned) == 1 and planned[0].plan is not None and planned[0].restores is None:
-        return _execute_command(place, planned[0].plan.header)
+        return execute_command(place, planned[0].plan.header)
     return "the same command with --execute"
 
 
-def _execute_command(place: Place, plan: PlanHeader) -> str:
+def execute_command(place: Place, plan: PlanHeader) -> str:
+    """Return the command line that executes a plan."""
     confirm = ("--confirm", plan.plan_id) if plan.needs_confirmation else ()
     given = place.words("policy", "control", "local_control", "endpoint_url", "region", "external_root")
     owned = plan.arguments.get("owned_external")  # whoever says that a root is the table's alone has allowed it

@@ -9,12 +9,17 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TextIO
 
 from lakesweep.errors import MaintenanceError, masked
 
 _ERASE = "\r\x1b[K"
+
+_AT_ONCE = 1000
+"""Lines or rows that are written together."""
 
 
 class _Status:
@@ -31,13 +36,44 @@ class OutputError(MaintenanceError):
     """Standard output cannot be written, for example because a disk is full. The command's changes are already done."""
 
 
-def print_document(document: Mapping[str, object]) -> None:
-    """Print one JSON document on one line, in ASCII.
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Rows of a document that may be too many to keep in memory."""
+
+    rows: Callable[[], Iterable[Mapping[str, object]]]
+    line: Callable[[Mapping[str, object]], str]
+    """Renders one."""
+
+
+def print_answer(document: Mapping[str, object], text: Iterable[str], files: Files | None, *, as_json: bool) -> None:
+    """Print a document, or its text, and the rows that belong to it.
 
     Raises:
         OutputError: It could not be written.
     """
-    _write(sys.stdout, json.dumps(document) + "\n")
+    if as_json:
+        print_document(document, None if files is None else files.rows())
+    else:
+        print_lines(text if files is None else chain(text, map(files.line, files.rows())))
+
+
+def print_document(document: Mapping[str, object], files: Iterable[Mapping[str, object]] | None = None) -> None:
+    """Print one JSON document on one line, in ASCII.
+
+    Args:
+        document: The document.
+        files: The rows of its last member, `files`. They are printed as they come.
+
+    Raises:
+        OutputError: It could not be written.
+    """
+    text = json.dumps(document)
+    if files is not None:
+        _write(sys.stdout, f'{text[:-1]}, "files": [')
+        for some in _some(f"{', ' if number else ''}{json.dumps(row)}" for number, row in enumerate(files)):
+            _write(sys.stdout, "".join(some))
+        text = "]}"
+    _write(sys.stdout, text + "\n")
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -46,7 +82,14 @@ def print_lines(lines: Iterable[str]) -> None:
     Raises:
         OutputError: It could not be written.
     """
-    _write(sys.stdout, _shown(map(printable, lines), sys.stdout))
+    for some in _some(lines):
+        _write(sys.stdout, _shown(map(printable, some), sys.stdout))
+
+
+def _some(texts: Iterable[str]) -> Iterator[list[str]]:
+    upcoming = iter(texts)
+    while some := list(islice(upcoming, _AT_ONCE)):
+        yield some
 
 
 def say(message: str) -> None:

@@ -218,6 +218,16 @@ class Lease:
         )
 
 
+class NoLease(Lease):
+    """Stands for a lease that nobody took: reads need none, and every attempt to change a table is refused."""
+
+    def __init__(self, area: ControlArea) -> None:
+        super().__init__(area, "", None)
+
+    def check(self, left_ms: int = 0) -> None:
+        """Allow reads."""
+
+
 def read_lease(area: ControlArea) -> LeaseDocument:
     """Return the lease of a table as it is now.
 

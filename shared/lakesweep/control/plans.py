@@ -37,7 +37,7 @@ from lakesweep.model.plan import (
     content_hash,
     order_problem,
 )
-from lakesweep.model.steering import UNSUPPORTED_PLAN, Steering, steering_of
+from lakesweep.model.steering import UNSUPPORTED_PLAN, Steering, refuse_unknown, steering_of
 
 PLAN_TOO_LARGE = "plan_too_large"
 """Code of a plan that is too large to load whole."""
@@ -46,6 +46,7 @@ PART_ROWS = 20_000
 MAX_LOADED = 1_000_000
 """The largest plan of orphan files that one process loads; it takes some 600 MB. Other plans are always loaded
 whole."""
+_MEMBERS = tuple(each.name for each in dataclasses.fields(PlanHeader))
 _HEADER_ROWS = 500
 """At most this many actions lie in the header."""
 
@@ -65,6 +66,7 @@ def store_plan(area: ControlArea, plan: Plan) -> None:
         )
         header = dataclasses.replace(header, parts=tuple(parts))
     document = dataclasses.asdict(header)
+    document["by"] = document["by"] or area.who().to_json()
     document.pop("steering")
     if facts := header.steering.to_json():
         document["steering"] = facts
@@ -75,7 +77,9 @@ def store_plan(area: ControlArea, plan: Plan) -> None:
     try:
         area.put(f"{folder}header.json", to_json_bytes(document), if_absent=True)
     except PreconditionFailedError as error:
-        if area.read(f"{folder}header.json").data == to_json_bytes(document):
+        found, _ = _read(area, header.plan_id)
+        ours = from_json_bytes(to_json_bytes(document), folder)
+        if all(found.get(name) == ours.get(name) for name in (found.keys() | ours.keys()) - {"by", "seal"}):
             return  # written by an earlier attempt of this request, or by another process with the same plan
         raise RefusedError(
             f"{area.path(folder)}: a plan of this id exists; expected a new one", code="plan_exists"
@@ -131,17 +135,7 @@ def load_header(area: ControlArea, plan_id: str) -> PlanHeader:
 
 def _load(area: ControlArea, plan_id: str) -> tuple[PlanHeader, object]:
     """Return a header and the rows of its actions; `None` instead of rows where the actions lie in parts."""
-    if not is_id(plan_id):
-        raise RefusedError(f"table {area.table}: {plan_id!r} is no plan id", code="no_such_plan")
-    name = f"plans/{plan_id}/header.json"
-    try:
-        body = area.read(name)
-    except ObjectNotFoundError as error:
-        raise RefusedError(
-            f"table {area.table}: expected plan {plan_id} in {area.store.location}, found none", code="no_such_plan"
-        ) from error
-    document = from_json_bytes(body.data, area.path(name))
-    check_seal(area.sealer, document, area.path(name))
+    document, name = _read(area, plan_id)
     document.pop("seal", None)
     rows = document.pop("actions", None)
     if document.get("format_version") not in (PLAN_FORMAT_VERSION, MOVE_FORMAT_VERSION):
@@ -151,6 +145,7 @@ def _load(area: ControlArea, plan_id: str) -> tuple[PlanHeader, object]:
             code=UNSUPPORTED_PLAN,
         )
     steering = steering_of(document.pop("steering", {}), area.path(name))
+    refuse_unknown(document, _MEMBERS, area.path(name))
     header = _header_of(document, steering, area.path(name))
     if header.plan_id != plan_id:
         raise FormatError(f"{area.path(name)}: expected plan {plan_id}, found that of plan {header.plan_id}")
@@ -160,6 +155,24 @@ def _load(area: ControlArea, plan_id: str) -> tuple[PlanHeader, object]:
         )
     check_plan(header)
     return header, rows
+
+
+def _read(area: ControlArea, plan_id: str) -> tuple[dict[str, object], str]:
+    """Return the document of a header, its seal checked, and its name."""
+    if not is_id(plan_id):
+        raise RefusedError(f"table {area.table}: {plan_id[:200]!r} is no plan id", code="no_such_plan")
+    name = f"plans/{plan_id}/header.json"
+    try:
+        body = area.read(name)
+    except ObjectNotFoundError as error:
+        raise RefusedError(
+            f"table {area.table}: expected plan {plan_id} in {area.store.location}, found none; lakesweep plans TABLE "
+            "lists the plans of a table",
+            code="no_such_plan",
+        ) from error
+    document = from_json_bytes(body.data, area.path(name))
+    check_seal(area.sealer, document, area.path(name))
+    return document, name
 
 
 def load_plan(area: ControlArea, plan_id: str) -> Plan:

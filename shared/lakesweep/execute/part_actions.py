@@ -1,7 +1,7 @@
 """The actions of a stored plan that deletes files alone, read one part at a time."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from lakesweep.control.area import ControlArea
@@ -90,6 +90,12 @@ def actions_of_part(area: ControlArea, header: PlanHeader, part: int) -> Sequenc
     if not header.parts:
         return load_plan(area, header.plan_id).actions
     return load_part(area, header, header.parts[part])
+
+
+def deletions_by_part(area: ControlArea, header: PlanHeader) -> Iterator[list[Delete]]:
+    """Yield what each part of a plan of files alone deletes."""
+    for part in range(max(1, len(header.parts))):
+        yield deletions_of(actions_of_part(area, header, part), header)
 
 
 def deletions_of(actions: Sequence[Action], header: PlanHeader) -> list[Delete]:

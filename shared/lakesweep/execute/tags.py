@@ -89,6 +89,18 @@ def write_tags(
     return _Writing(store, area, plan.header, just_planned).run(puts, check_time)
 
 
+def recheck_tags(store: Store, area: ControlArea, plan: Plan) -> None:
+    """Recheck a stored plan that writes tags: its sources, and that no other document has its names. Change nothing.
+
+    Raises:
+        RefusedError: A source is gone or changed, a run is about to delete it, or a name is taken.
+        StorageError: A request failed.
+    """
+    _Writing(store, area, plan.header, just_planned=False).recheck(
+        [action for action in plan.actions if isinstance(action, Put) and action.kind == TAG]
+    )
+
+
 class _Writing:
     def __init__(self, store: Store, area: ControlArea, header: PlanHeader, just_planned: bool) -> None:
         self._store = store
@@ -121,6 +133,19 @@ class _Writing:
         if refusal is not None:
             return Executed("partial", Outcome(), str(refusal), refusal.code, warnings), tuple(made)
         return Executed("done" if made else "nothing_to_do", Outcome(), warnings=warnings), tuple(made)
+
+    def recheck(self, puts: Sequence[Put]) -> None:
+        """See `recheck_tags`."""
+        for put in puts:
+            snapshot_id = parse_tag(_bytes(put), put.path).snapshot.id
+            self._check(put, snapshot_id, self._source(put, snapshot_id), after=False)
+            found = self._etag(put.path)
+            if found != put.etag:
+                what = "is there already" if put.etag is None else "has changed since the plan was made"
+                raise RefusedError(
+                    f"table {self._header.table}: tag {_name_of(put)!r} {what}; expected it unchanged",
+                    code="tag_exists" if put.etag is None else "stale",
+                )
 
     @property
     def _soon(self) -> Store:

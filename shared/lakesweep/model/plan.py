@@ -177,6 +177,10 @@ class PlanHeader:
     """What the next pass may rely on after this plan (`control/state.py`); empty if it must read everything again."""
     findings: Mapping[str, object] = field(default_factory=dict)
     """Further facts about the plan as JSON, for people. They decide nothing."""
+    identity: str = ""
+    """Of the table (`model/identity.py`). Empty: unknown, or the plan depends on one document alone."""
+    by: Mapping[str, object] = field(default_factory=dict)
+    """Who made the plan (`model/who.py`)."""
     steering: Steering = field(default_factory=Steering)
     """Further facts that decide how a run executes, undoes or reports the plan."""
     content_hash: str = ""

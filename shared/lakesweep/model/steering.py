@@ -85,14 +85,19 @@ def steering_of(document: object, path: str) -> Steering:
         FormatError: It is damaged.
     """
     facts = from_json(dict[str, object], document, path, "steering")
-    _refuse_unknown(facts, _FACTS, f"{path}: steering")
+    refuse_unknown(facts, _FACTS, f"{path}: steering")
     for name, value in facts.items():
         if isinstance(value, dict) and is_dataclass(kind := _FACTS[name]):
-            _refuse_unknown(value, [each.name for each in fields(kind)], f"{path}: {name}")
+            refuse_unknown(value, [each.name for each in fields(kind)], f"{path}: {name}")
     return Steering(**{name: from_json(_FACTS[name], value, path, name) for name, value in facts.items()})
 
 
-def _refuse_unknown(found: Iterable[str], known: Collection[str], what: str) -> None:
+def refuse_unknown(found: Iterable[str], known: Collection[str], what: str) -> None:
+    """Refuse a stored plan with a member that this version does not know.
+
+    Raises:
+        RefusedError: With code `unsupported_plan`.
+    """
     unknown = sorted(set(found).difference(known))
     if unknown:
         raise RefusedError(

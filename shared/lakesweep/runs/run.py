@@ -4,21 +4,18 @@ A dry run makes the same plan and does not execute it. A run that finds nothing 
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.control.plans import load_plan, store_plan
-from lakesweep.control.reports import PUT_OFF, PlanEnd, end_plan, load_report, plan_end, store_report
-from lakesweep.errors import FormatError, RefusedError, StalePlanError, StorageError
+from lakesweep.control.reports import PUT_OFF, PlanEnd, end_plan, plan_end, store_report
+from lakesweep.errors import RefusedError, StalePlanError, StorageError
 from lakesweep.execute.part_actions import check_unchanged
 from lakesweep.execute.tags import write_tags, writes_tags
-from lakesweep.format.codec import is_count
-from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Action, Plan
 from lakesweep.model.report import Refusal, RunReport
+from lakesweep.runs.ended import check_open, executed_before
 from lakesweep.runs.execution import (
     LOCAL,
     Begin,
@@ -32,6 +29,7 @@ from lakesweep.runs.expiry_conflict import refuse_stored
 from lakesweep.runs.fleet import check_policy
 from lakesweep.runs.manual import check_hand
 from lakesweep.runs.metadata_cache import keep
+from lakesweep.runs.recreated import check_same_table
 from lakesweep.runs.reports import executed_report, refused, report_of, unconfirmed
 from lakesweep.runs.session import Table
 from lakesweep.runs.tags.documents import note_ends
@@ -217,17 +215,12 @@ def execute_stored(
         end = plan_end(area, plan_id)
         if end is not None and end.status == "done":
             check_not_undone(area, plan_id)
-            return _executed_before(table, area, plan, end)
-        if end is not None and end.status == "stale":
-            raise RefusedError(
-                f"plan {plan_id} ended stale in run {end.run_id}; expected a new plan", code="plan_stale"
-            )
+            return executed_before(table, area, plan, end)
         earlier = begun.runs if begun is not None else end.runs if end is not None else ()
         is_put_off = begun is None and end is not None and end.status == PUT_OFF
-        if is_put_off:
-            check_not_undone(area, plan_id)
-        if (not earlier or is_put_off) and table.store.now_ms() >= plan.header.expires_ms:
-            raise RefusedError(f"plan {plan_id} is past its expiry; expected a new plan", code="plan_expired")
+        check_open(area, plan.header, end, table.store.now_ms(), has_begun=begun is not None)
+        if not earlier or is_put_off:
+            check_same_table(table, plan.header)
         if plan.header.needs_confirmation and confirm != plan_id and not earlier:
             raise unconfirmed(plan)
     except RefusedError as error:
@@ -235,19 +228,6 @@ def execute_stored(
     show(plan)
     begin = Begin(grace_ms, earlier, lease, None if earlier else run_id, manual=manual)
     return execute_plan(table, plan, begin, engine=engine)
-
-
-def _executed_before(table: Table, area: ControlArea, plan: Plan, end: PlanEnd) -> RunReport:
-    """Return the report of a plan that a run has executed completely."""
-    kept: object = 0
-    with suppress(FormatError, RefusedError):  # without its report, the run kept nothing that anybody knows of
-        report: Any = load_report(area, end.run_id)["report"]
-        kept = (report.get("outcome") or {}).get("kept_by_recheck")
-    count = sum(plan.delete_kinds.values())
-    gone = Outcome(already_gone=max(0, count - kept) if is_count(kept) else count)
-    done = f"plan {plan.header.plan_id} was executed before, by run {end.run_id}"
-    nothing = report_of(table, plan.header.operation, "nothing_to_do", plan)
-    return replace(nothing, warnings=(done,), is_stored_plan=True, outcome=gone)
 
 
 def _write_stored(
@@ -261,9 +241,9 @@ def _write_stored(
     plan_id = plan.header.plan_id
     end = plan_end(area, plan_id)
     if end is not None and end.status == "done":
-        return _executed_before(table, area, plan, end)
-    if table.store.now_ms() >= plan.header.expires_ms:  # also after a partial run: it left nothing half done
-        raise RefusedError(f"plan {plan_id} is past its expiry; expected a new plan", code="plan_expired")
+        return executed_before(table, area, plan, end)
+    check_open(area, plan.header, None, table.store.now_ms())  # also after a partial run: it left nothing half done
+    check_same_table(table, plan.header)
     show(plan)
     return _write(table, plan, run_id or plan_id, just_planned=False)
 

@@ -7,6 +7,7 @@ from lakesweep import __version__
 from lakesweep.errors import FormatError, RefusedError, StalePlanError
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.damage import is_damaged
+from lakesweep.model.identity import table_identity
 from lakesweep.model.paths.allowed import is_external
 from lakesweep.model.paths.permitted import check_actions, check_plan
 from lakesweep.model.plan import (
@@ -106,6 +107,8 @@ class TableView:
     now_ms: int
     is_own_listing: bool = True
     """The listing was made for this view, right before `now_ms`."""
+    identity: str = ""
+    """Of the table, as a view of all its roots found it; see `model/identity.py`."""
     vanished: set[str] = field(default_factory=set, compare=False)
     """Paths of roots that were listed and then could not be read because they were gone. The plan does not know what
     they need. So if such a root comes back, even unchanged, the execution treats it as a new root."""
@@ -156,6 +159,7 @@ class TableView:
             settled=settled and self.is_own_listing,
             next_pass=dict(next_pass or {}),
             findings=findings,
+            identity=self.identity or table_identity(self.listing),
             steering=steering,
             content_hash=joined_hash((part.hash for part in parts), steering)
             if chunked
@@ -171,7 +175,8 @@ class TableView:
 
     def seeing(self, own: BranchListing) -> "TableView":
         """Return a view that depends on this branch, or a part of it, alone: all other roots may change."""
-        return replace(self, listing=TableListing({own.name: own}), own=own)
+        identity = self.identity or table_identity(self.listing)
+        return replace(self, listing=TableListing({own.name: own}), own=own, identity=identity)
 
     def _roots_seen(self) -> dict[str, str]:
         etags = {**self.listing.etags(), **self._latest()}

@@ -55,7 +55,7 @@ def execute(
         nonlocal is_shown
         is_shown = True
         if not place.as_json:
-            print_lines(report_lines(planned(opened, plan, is_new=False)))
+            print_lines(report_lines(replace(planned(opened, plan), is_stored_plan=True).to_json()))
 
     def lines(document: Mapping[str, object]) -> Iterable[str]:
         return outcome_lines(document) if is_shown else report_lines(document)

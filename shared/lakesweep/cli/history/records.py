@@ -8,21 +8,59 @@ import typer
 from lakesweep.cli.command import reads
 from lakesweep.cli.options import Limit, Place, option
 from lakesweep.cli.text import columns, human_bytes, human_time, report_lines
-from lakesweep.errors import FormatError, MaintenanceError
+from lakesweep.errors import FormatError, MaintenanceError, UsageError
 
 
 @reads(
     "lakesweep plans /data/orders",
     "lakesweep plans /data/orders --limit 5",
     "lakesweep plans s3://lake/sales.db/orders --control s3://ops/lakesweep --json",
-    place=("control",),
+    "lakesweep plans /data/orders 20260131T120000Z-1f2e3d4c --files",
+    place=("policy", "control", "external_root"),
 )
-def plans(place: Place, limit: Limit = 50) -> int:
-    """List the stored plans of a table, newest first."""
+def plans(
+    place: Place,
+    plan_id: Annotated[str | None, typer.Argument(metavar="[PLAN_ID]", help="Show this plan.")] = None,
+    *,
+    files: Annotated[bool, option("--files", "With PLAN_ID: also list every object of the plan.")] = False,
+    limit: Limit = 50,
+) -> int:
+    """List the stored plans of a table, newest first.
+
+    With PLAN_ID: show the plan as it was shown when it was made, who made it, and whether it still holds. For this,
+    Lakesweep checks what `execute` checks first. It takes no lease and changes nothing.
+    """
     from lakesweep.cli.answer import answer_document
     from lakesweep.cli.history.stored import list_plans
 
+    if plan_id is not None or files:
+        return _show(place, plan_id, files=files)
     return answer_document(place, lambda opened: list_plans(opened, limit), _plan_lines)
+
+
+def _show(place: Place, plan_id: str | None, *, files: bool) -> int:
+    from lakesweep.cli.answer import answer_document
+    from lakesweep.cli.history.shown import StoredPlan, file_line, load_shown
+    from lakesweep.cli.next_command import execute_command
+    from lakesweep.cli.output import Files
+    from lakesweep.cli.text import next_line
+    from lakesweep.runs.session import Table
+
+    found: list[StoredPlan] = []
+
+    def read(opened: Table) -> Mapping[str, Any]:
+        if plan_id is None:
+            raise UsageError("--files: expected a PLAN_ID, found none", code="bad_argument")
+        found.append(load_shown(opened, plan_id))
+        return found[0].document()
+
+    def lines(document: Mapping[str, Any]) -> Iterator[str]:
+        yield from found[0].lines(document)
+        if document["recheck"]["holds"]:
+            yield next_line(execute_command(place, found[0].plan.header))
+
+    rows = Files(lambda: found[0].files(), file_line) if files else None  # noqa: PLW0108 - nothing is found yet
+    return answer_document(place, read, lines, files=rows)
 
 
 def _plan_lines(document: Mapping[str, Any]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.unreported import is_known, known_runs, unreported
 from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.control.plans import load_header, load_listed, plan_ids
-from lakesweep.control.reports import load_report, plan_end
+from lakesweep.control.reports import PlanEnd, load_report, plan_end
 from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.model.plan import Delete, Plan, Put
 from lakesweep.model.report import RunReport
@@ -98,9 +98,20 @@ def _plan(area: ControlArea, plan_id: str, begun: str | None, now_ms: int) -> Do
 
 
 def _plan_row(area: ControlArea, plan_id: str, begun: str | None, now_ms: int) -> Document:
-    plan, end = load_listed(area, plan_id), plan_end(area, plan_id)
+    return row_of(load_listed(area, plan_id), plan_end(area, plan_id), begun, now_ms)
+
+
+def row_of(plan: Plan, end: PlanEnd | None, begun: str | None, now_ms: int) -> Document:
+    """Return the row of a plan that was read.
+
+    Args:
+        plan: The plan; its actions count only in a branch rewrite.
+        end: How it ended.
+        begun: The id of the plan that the lease names.
+        now_ms: The time.
+    """
     header = plan.header
-    if plan_id == begun:
+    if header.plan_id == begun:
         status = "partial"
     elif end is not None:
         status = end.status

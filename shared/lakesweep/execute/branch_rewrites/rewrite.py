@@ -16,7 +16,7 @@ builds on a history that is being removed. The next recheck then puts that histo
 from collections.abc import Sequence
 from contextlib import suppress
 
-from lakesweep.control.lease import Lease
+from lakesweep.control.lease import Lease, NoLease
 from lakesweep.control.ledger import Ledger
 from lakesweep.control.ledger_rows import earlier_work
 from lakesweep.errors import (
@@ -74,6 +74,17 @@ def move_roots(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
     return under_lease(env.area, plan.header, attempt, run, expiring_snapshots(plan))
 
 
+def recheck_rewrite(env: Environment, plan: Plan) -> None:
+    """Recheck a stored branch rewrite that no run has begun, as its execution does first. Change nothing.
+
+    Raises:
+        StalePlanError: The execution would do nothing.
+        StorageError: A request failed.
+    """
+    lease = NoLease(env.area)
+    _Moving(env.under(lease), plan, Attempt("", lambda executed: None), lease).recheck()
+
+
 class _Moving(UnderLease):
     def __init__(self, env: Environment, plan: Plan, attempt: Attempt, lease: Lease) -> None:
         super().__init__(env, plan.header, attempt, lease)
@@ -112,6 +123,10 @@ class _Moving(UnderLease):
             raise
         return self._executed("done")
 
+    def recheck(self) -> None:
+        """See `recheck_rewrite`."""
+        self._check_target(self._look())
+
     def _executed(self, status: str, error: MaintenanceError | None = None, more: str = "") -> Executed:
         message = "" if error is None else f"{error}{more}"
         code = "" if error is None else error.code
@@ -121,10 +136,7 @@ class _Moving(UnderLease):
         observation = self._look()
         self._settle(observation)
         if not self._attempt.has_just_planned and not (self._has_begun and observation.has_moved_on()):
-            self._check_schemas(observation)
-            lost = lost_ahead(self._env, observation, self._lease.check)
-            if lost:
-                raise self._lost(lost)
+            self._check_target(observation)
             # This check took as long as listing the table, so the recheck before it is old.
             self._is_first = not self._has_begun
             observation = self._look()
@@ -157,6 +169,17 @@ class _Moving(UnderLease):
         observation = self._look()
         self._return_schemas(observation)
         settle_latest(self._store, observation.own)
+
+    def _check_target(self, observation: BranchObservation) -> None:
+        """Make sure that the branch will have all schemas and files that it needs.
+
+        Raises:
+            StalePlanError: It would lack some.
+        """
+        self._check_schemas(observation)
+        lost = lost_ahead(self._env, observation, self._lease.check)
+        if lost:
+            raise self._lost(lost)
 
     def _settle(self, observation: BranchObservation) -> None:
         """Record what earlier runs deleted without recording it; the present documents are the proof.

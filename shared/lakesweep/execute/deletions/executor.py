@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import get_args
 
-from lakesweep.control.lease import Lease
+from lakesweep.control.lease import Lease, NoLease
 from lakesweep.control.ledger import Ledger
 from lakesweep.control.ledger_rows import EarlierWork, earlier_work
 from lakesweep.errors import (
@@ -86,6 +86,21 @@ def execute(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
         return _Execution(env.under(lease), plan, attempt, lease).run()
 
     return under_lease(env.area, plan.header, attempt, run, expiring_snapshots(plan))
+
+
+def recheck_plan(env: Environment, plan: Plan) -> int:
+    """Recheck a stored plan that no run has begun, as its execution does before the first deletion. Change nothing.
+
+    Returns:
+        How many objects the execution would keep.
+
+    Raises:
+        StalePlanError: The execution would delete nothing.
+        RefusedError: A root cannot be read.
+        StorageError: A request failed.
+    """
+    lease = NoLease(env.area)
+    return _Execution(env.under(lease), plan, Attempt("", lambda executed: None), lease).recheck()
 
 
 class _Execution(UnderLease):
@@ -150,6 +165,17 @@ class _Execution(UnderLease):
             return Executed(status, self._outcome, str(error), error.code, self._warnings)
         return Executed("partial" if self._outcome.failed else "done", self._outcome, warnings=self._warnings)
 
+    def recheck(self) -> int:
+        """See `recheck_plan`."""
+        self._keep_outside(self._plan.actions)
+        if self._look(self._plan.actions, asks_all=self._ask_all(self._plan.actions), is_new=True):
+            raise StalePlanError(
+                f"table {self._plan.header.table}: another maintainer has deleted all {len(self._roots)} documents of "
+                "the plan since it was made; expected them there",
+                code="overtaken",
+            )
+        return len(self._kept)
+
     def _keep_outside(self, pending: Sequence[Action]) -> None:
         """Exclude objects outside the table that may not be deleted there, whatever the plan says."""
         stays = self._env.stores.stays((action.kind, action.path) for action in pending if isinstance(action, Delete))
@@ -197,15 +223,9 @@ class _Execution(UnderLease):
                 self._wait(grace_ms)
                 grace_ms = 0
             self._still_ours()
-            if asks_all and self._is_of_orphans:
-                self._new_roots.look()
-                self._kept |= self._new_roots.needed(a for a in pending if isinstance(a, Delete))
-            elif not self._was_just_listed(batch):
-                references = self._recheck.look([a for a in pending if isinstance(a, Delete)])
-                if is_new and self._is_overtaken():
-                    self._note_overtaken()
-                    return
-                self._keep(pending, references)
+            if self._look(pending, batch, asks_all=asks_all, is_new=is_new):
+                self._note_overtaken()
+                return
             is_new = False
             self._batch(batch)
             self._env.progress("objects deleted", self._outcome.deleted + self._outcome.already_gone, total)
@@ -213,6 +233,19 @@ class _Execution(UnderLease):
             # The plan deletes no file, so there was no recheck after the documents were deleted. One of them may be the
             # target of a rollback.
             self._recheck.look(())
+
+    def _look(self, pending: Sequence[Action], batch: Sequence[Action] = (), *, asks_all: bool, is_new: bool) -> bool:
+        """Recheck the roots before a batch. Tell whether another maintainer has removed the documents of a new plan."""
+        deletes = [action for action in pending if isinstance(action, Delete)]
+        if asks_all and self._is_of_orphans:
+            self._new_roots.look()
+            self._kept |= self._new_roots.needed(deletes)
+        elif not batch or not self._was_just_listed(batch):
+            references = self._recheck.look(deletes)
+            if is_new and self._is_overtaken():
+                return True
+            self._keep(pending, references)
+        return False
 
     def _ask_all(self, pending: Sequence[Action]) -> bool:
         """Ask the present roots for the files of a plan that this call did not make; tell whether they were asked."""
