@@ -152,7 +152,6 @@ def test_an_invalid_policy_is_never_no_policy(lake: Path) -> None:
 WITHOUT_POLICY = {
     "files": "lists one version",
     "branches": "lists documents",
-    "plans": "lists what is stored",
     "runs": "lists what is stored",
     "report": "prints what is stored",
     "audit verify": "checks what is stored",
