@@ -157,14 +157,19 @@ def test_two_targets_are_named(place: Place) -> None:
 
 
 def test_what_did_not_come_is_not_said(place: Place) -> None:
-    """Somebody committed after the plan was stored: it is stale, the commit is named, and no loss is said."""
+    """Somebody committed after the plan was stored: it is stale, the commit is named, and the report says no loss.
+
+    The plan that is printed before says what would be lost.
+    """
     plan_id = place.call("rollback", "--snapshot", "5", "--json").document["plan_id"]
     place.table.commit("+late")
     answer = place.call("execute", plan_id)
     assert answer.exit_code == 3
     assert "snapshot/snapshot-7 was written by somebody else" in answer.messages
     assert "nothing was done" in answer.messages
-    assert "becomes the newest" not in answer.printed
+    plan, is_stale, ended = answer.printed.partition("branch main: stale\n")
+    assert "becomes the newest" in plan
+    assert is_stale and "becomes the newest" not in ended
 
 
 def test_nothing_to_forward(place: Place) -> None:
