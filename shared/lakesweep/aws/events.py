@@ -160,7 +160,7 @@ def _hint(bucket: str, key: str, etag: str | None) -> Iterator[CommitHint]:
 def _etag(detail: dict[str, object], key: str, name: str) -> str | None:
     """Return the ETag of a new object as a listing has it. An event without one is valid."""
     found = get_object(detail, "object", name).get(key)
-    return found.strip('"') if isinstance(found, str) and len(found) <= _MAX_ETAG else None
+    return found.strip('"') if isinstance(found, str) and found.isascii() and len(found) <= _MAX_ETAG else None
 
 
 def _bucket_and_key(detail: dict[str, object], name: str) -> tuple[str, str]:

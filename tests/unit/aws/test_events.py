@@ -55,6 +55,16 @@ def test_a_sample_gives_its_hints(name: str) -> None:
     assert list(hints_of_event(sample(name))) == EXPECTED[name]
 
 
+def test_a_hint_has_the_etag_of_the_snapshot() -> None:
+    """Both forms of an event have it. Without a usable one, the hint is valid all the same."""
+    assert [found.etag for found in hints_of_event(sample("s3_snapshot_put"))] == ["3f7e64a9442d0a79cf76ec8b7e2e28a8"]
+    event = sample("eventbridge_snapshot_created")
+    assert [found.etag for found in hints_of_event(event)] == ["3f7e64a9442d0a79cf76ec8b7e2e28a8"]
+    for etag in (None, 7, "\ud800", "x" * 101):
+        event["detail"]["object"]["etag"] = etag
+        assert [(found.snapshot_id, found.etag) for found in hints_of_event(event)] == [(41, None)]
+
+
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_sample_twice_and_backwards_coalesces_alike(name: str) -> None:
     """Doubled and out of order, the newest snapshot of each branch is the same."""

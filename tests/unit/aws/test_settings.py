@@ -30,6 +30,7 @@ def test_what_somebody_says(name: str, value: str, found: int) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        *[("MIN_INTERVAL", each) for each in ("60", "4 h")],
         *[("ORPHAN_INTERVAL", each) for each in ("23 h", "0 d", "7", "weekly", "-7 d")],
         *[("SCAN_WORKERS", each) for each in ("0", "1001", "-1", "ten", "1.5", "9" * 30)],
         ("CONTROL", "/tmp/control"),
