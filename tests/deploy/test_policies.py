@@ -48,7 +48,7 @@ NOT_USED = re.compile(
     r"|PutBearerTokenAuthentication|PutLogGroupDeletionProtection)"
 )
 BY_SAM = re.compile(
-    r"cloudformation:.*|s3:(GetObject|GetObjectVersion|PutObject|ListBucket|GetBucketLocation)"
+    r"cloudformation:.*|s3:(GetObject|GetObjectVersion|PutObject|DeleteObject|ListBucket|GetBucketLocation)"
     r"|s3:(Get|Put)BucketNotification|logs:(FilterLogEvents|AssociateKmsKey)|emr-serverless:StopApplication"
 )
 """What `sam deploy`, `sam logs`, `enable-events` and people of docs/deploy.md ask for themselves."""
