@@ -3,14 +3,19 @@
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from lakesweep.cli.history import shown
 from lakesweep.control import plans
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.storage.local.store import LocalStore
+from tests.support.fan_out import FanOut, small_limits
+from tests.support.orphan_scene import OrphanScene
 from tests.support.table_builder import TableBuilder
 from tests.unit.cli.command_line import Answer, call, contents, write_table
 
@@ -356,3 +361,30 @@ def test_a_plan_of_a_table_that_was_made_anew(folder: Path, control: Path) -> No
     assert contents(folder) == before
     shutil.rmtree(folder)
     assert call("plans", folder, made[0], "--json").document["recheck"]["code"] == "table_recreated"
+
+
+@pytest.mark.parametrize("most", [100_000, 2])
+def test_a_plan_that_functions_made_is_shown_as_they_reported_it(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Of a plan that was too large to show, counts by kind are shown, and `--files` has its objects."""
+    small_limits(monkeypatch)
+    monkeypatch.setattr(shown, "SHOWN_ACTIONS", most)
+    scene = OrphanScene()
+    for number in range(9):
+        scene.table.commit(f"+A{number}")
+    paths = {scene.orphan(f"x{number}") for number in range(5)}
+    scene.age()
+    table = replace(scene.maintainer().table, sleep=lambda _: None)
+    made = FanOut(table, OrphanArguments(), Random(0), jump=lambda _: None, scan_id="scan-1").run()
+    assert made.plan is not None
+    stored = shown.load_shown(table, made.plan.header.plan_id)
+    document = stored.document()
+    assert {row["path"] for row in stored.files()} == paths
+    assert (document["status"], document["recheck"]["holds"]) == ("waiting", True)
+    assert document["report"]["delete"] == {
+        "count": 5,
+        "bytes": document["report"]["delete"]["bytes"],
+        "by_kind": {"data": 5},
+    }
+    lines = list(stored.lines(document))
+    assert ("  data: 5" in lines) == (most == 2)
+    assert sum(path in line for line in lines for path in paths) == (0 if most == 2 else 3)
