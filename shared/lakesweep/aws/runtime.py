@@ -89,7 +89,7 @@ class Runtime:
         table = str(parse_location(location))
         return Table(
             ref=TableRef(table, branch or MAIN),
-            store=DeadlineStore(open_store(table, counter=counter), deadline),
+            store=DeadlineStore(open_store(table, counter=counter, control=self.settings.control), deadline),
             area=ControlArea(
                 open_store(self.settings.control, counter=counter),
                 table,

@@ -17,6 +17,7 @@ from lakesweep.cli.output import Files, OutputError, print_answer, print_documen
 from lakesweep.cli.progress import shown_progress
 from lakesweep.cli.reach import hint, is_out_of_reach, reach_exit_code
 from lakesweep.cli.text import next_line, report_lines
+from lakesweep.control.noticed import alias_warnings, control_warnings, with_warnings
 from lakesweep.errors import (
     LeaseLostError,
     MaintenanceError,
@@ -30,7 +31,6 @@ from lakesweep.errors import (
 from lakesweep.model.report import Refusal, RunReport
 from lakesweep.model.roots import TableRef
 from lakesweep.runs.session import Table
-from lakesweep.storage.location import alias_warning
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.retries import told
 
@@ -144,10 +144,10 @@ def _carried_out(
     if report.branch is not None and report.status == "refused" and report.requests.get("delete", 0) > 0:
         # refused halfway: objects are already deleted
         report = dataclasses.replace(report, status="partial", executed=True)
-    places = (table.ref.location, *([table.area.store.location] if table.area else ()))
-    aliases = tuple(warning for each in dict.fromkeys(places) if (warning := alias_warning(each)))
-    report = dataclasses.replace(report, warnings=(*aliases, *report.warnings))
-    for warning in dict.fromkeys(report.all_warnings()):
+    noticed = (*alias_warnings(table.area, table.store), *control_warnings(table.area, table.store))
+    report = dataclasses.replace(report, warnings=(*noticed, *report.warnings))
+    warnings = list(dict.fromkeys(report.all_warnings()))
+    for warning in warnings:
         say(f"warning: {warning}")
     if table.area is None and report.status == "planned":
         say("warning: the plan is not stored, since no control location is given (--control or $LAKESWEEP_CONTROL)")
@@ -155,7 +155,7 @@ def _carried_out(
         say(message)
     if report.told_status == "damaged":
         say(f"table {report.table} is damaged: readers of some version fail; lakesweep check --all-roots shows details")
-    document = report.to_json()
+    document = report.to_json() | ({"warnings": warnings} if warnings else {})
     text = list(lines(document))
     if table.area is not None and report.status == "planned":
         text.append(next_line(next_command(place, report)))
@@ -184,7 +184,7 @@ def answer_document(
         with shown_progress("reading", counter) as progress:
             table = open_table(place, counter, progress)
             try:
-                return read(table)
+                return with_warnings(read(table), table.area, table.store)
             except RefusedError as error:
                 if error.code != _NO_TABLE:
                     raise

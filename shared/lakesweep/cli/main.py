@@ -130,7 +130,7 @@ def app() -> typer.Typer:
         "damaged table; 5 another maintainer holds the lease; 6 findings of check; 129, 130, 143 stopped by SIGHUP, "
         "Ctrl-C, SIGTERM.\n\n"
         "A terminal shows how far a long command is; LAKESWEEP_PROGRESS=30 prints it every 30 s anywhere, and "
-        "LAKESWEEP_PROGRESS=0 nowhere. NO_COLOR=1 turns off colours.",
+        "LAKESWEEP_PROGRESS=0 nowhere.",
     )
     root.callback()(_root)
     for each in COMMANDS:

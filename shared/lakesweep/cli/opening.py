@@ -17,6 +17,7 @@ from pathlib import Path
 from lakesweep.cli.options import Place, given
 from lakesweep.cli.output import say
 from lakesweep.control.area import ControlArea, area_of, check_apart
+from lakesweep.control.noticed import NoticingStore
 from lakesweep.control.seal import Sealer, keys_of
 from lakesweep.errors import UsageError
 from lakesweep.model.paths.stays import Allowance
@@ -57,18 +58,21 @@ def open_table(place: Place, counter: RequestCounter | None = None, progress: Pr
         check_scan_id(place.scan_id)
     if control is not None:
         check_apart(control, table)
-    store = opened(table)
-    opened_table = Table(
-        ref=TableRef(table, place.branch),
-        store=store,
-        area=None
-        if control is None
-        else replace(
-            area_of(opened(control), store),
+    store = open_store(location, counter=counter, settings=settings, control=control)
+    area = None
+    if control is not None:
+        area = area_of(opened(control), store)
+        area = replace(
+            area,
+            store=NoticingStore(area.store, area.prefix, store),
             sealer=plan_keys(),
             remembers=not os.environ.get("LAKESWEEP_NO_CACHE"),
             who=who_calls(place, table, control),
-        ),
+        )
+    opened_table = Table(
+        ref=TableRef(table, place.branch),
+        store=store,
+        area=area,
         open_store=opened,
         counter=counter,
         progress=progress,

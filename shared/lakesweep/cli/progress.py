@@ -22,7 +22,6 @@ from lakesweep.storage.requests import RequestCounter
 
 _FIRST_S = 0.7
 _AGAIN_S = 0.25
-_SILENCE_S = 5
 _BAR = 10
 _VARIABLE = "LAKESWEEP_PROGRESS"
 
@@ -35,8 +34,7 @@ class _Work:
         self.over = threading.Event()
         self.count: tuple[str, int, int | None] | None = None
         self._counter = counter
-        self._began = self._changed = time.monotonic()
-        self._seen: object = None
+        self._began = time.monotonic()
         self.stops = stops.count
 
     def note(self, what: str, done: int, total: int | None) -> None:
@@ -45,20 +43,15 @@ class _Work:
 
     def text(self) -> str:
         """Return the numbers as a person reads them."""
-        now, requests, size = time.monotonic(), sum(self._counter.snapshot().values()), self._counter.read_bytes
-        if self._seen != (seen := (requests, size, self.count)):
-            self._seen, self._changed = seen, now
-        parts = [str(timedelta(seconds=int(now - self._began)))]
+        parts = [str(timedelta(seconds=int(time.monotonic() - self._began)))]
         if self.count is not None:
             what, done, total = self.count
             parts.insert(0, f"{_grouped(done)}{'' if total is None else f' of {_grouped(total)}'} {what}")
-        parts.append(counted(requests, "request"))
-        if size:
-            parts.append(f"{human_bytes(size)} read")
+        parts.append(counted(sum(self._counter.snapshot().values()), "request"))
+        if self._counter.read_bytes:
+            parts.append(f"{human_bytes(self._counter.read_bytes)} read")
         if self._counter.throttled:
             parts.append(f"slowed down by S3 {counted(self._counter.throttled, 'time')}")
-        if now - self._changed >= _SILENCE_S:
-            parts.insert(0, f"nothing new for {now - self._changed:.0f} s")
         return ", ".join(parts)
 
 

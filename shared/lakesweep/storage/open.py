@@ -28,7 +28,11 @@ MEMORY_STORES: dict[str, Callable[[], Store]] = {}
 
 
 def open_store(
-    location: str | Location, *, counter: RequestCounter | None = None, settings: StoreSettings = DEFAULT_SETTINGS
+    location: str | Location,
+    *,
+    counter: RequestCounter | None = None,
+    settings: StoreSettings = DEFAULT_SETTINGS,
+    control: str | None = None,
 ) -> Store:
     """Open the store at `location`. This sends no request yet.
 
@@ -37,6 +41,7 @@ def open_store(
         counter: Counts the requests of this store and of all other stores that share the counter.
         settings: For S3. All stores of one process with equal settings share a client, its connections and the
             credentials that it found at first.
+        control: For a table: the control location of the caller.
 
     Raises:
         UsageError: The location is of no known kind, or no client can be built with the settings.
@@ -48,7 +53,9 @@ def open_store(
     if place.scheme == "s3":
         from lakesweep.storage.s3.store import S3Store
 
-        return S3Store(place.bucket, place.path, _client(settings), counter)
+        store = S3Store(place.bucket, place.path, _client(settings), counter)
+        store.control = control or ""
+        return store
     if str(place) in MEMORY_STORES:
         return MEMORY_STORES[str(place)]()
     raise UsageError(f"no store at {place}; expected a local path or s3://bucket/prefix")

@@ -41,7 +41,7 @@ def test_a_dry_run_plans_and_changes_nothing(folder: Path, control: Path) -> Non
     assert answer.exit_code == 0
     assert contents(folder) == before
     document = answer.document
-    assert tuple(document) == KEYS
+    assert tuple(document) == (*KEYS, "warnings")
     assert (document["operation"], document["status"], document["executed"]) == ("expire-snapshots", "planned", False)
     assert (document["table"], document["branch"]) == (str(folder), "main")
     assert (document["run_id"], document["refusal"], document["outcome"], document["steps"]) == (None,) * 4
@@ -161,7 +161,7 @@ def test_maintain_applies_stated_options(folder: Path, control: Path) -> None:
     """`maintain` is the expiry by the table's own options, with its step inside."""
     planned = call("maintain", folder, "--control", control, "--json")
     assert planned.exit_code == 0
-    assert tuple(planned.document) == KEYS
+    assert tuple(planned.document) == (*KEYS, "warnings")
     assert (planned.document["operation"], planned.document["status"]) == ("maintain", "planned")
     (step,) = planned.document["steps"]
     assert tuple(step) == KEYS

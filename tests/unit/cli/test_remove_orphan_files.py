@@ -401,7 +401,8 @@ def test_a_bucket_that_denies_one_listing(monkeypatch: pytest.MonkeyPatch) -> No
     deny: list[int] = [0]
 
     def count(client: Any, operation: str, words: dict[str, Any]) -> Any:
-        if operation == "ListObjectsV2" and words["Bucket"] == scene.bucket:
+        asks_control = words.get("Prefix", "").startswith("control-")  # whether it is new to the table, which may fail
+        if operation == "ListObjectsV2" and words["Bucket"] == scene.bucket and not asks_control:
             listings.append(words["Prefix"])
             if len(listings) == deny[0]:
                 denial: Any = {"Error": {"Code": "AccessDenied"}, "ResponseMetadata": {"HTTPStatusCode": 403}}

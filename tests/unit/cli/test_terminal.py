@@ -180,14 +180,6 @@ def test_a_line_of_progress_names_what_is_counted_and_is_erased(window: Terminal
     assert max(map(len, lines)) < 40
 
 
-def test_a_line_of_progress_says_that_nothing_happens(window: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While neither a request nor a count is new, the line says for how long."""
-    monkeypatch.setattr(progress, "_SILENCE_S", 0.02)
-    with contextlib.redirect_stderr(window.stream):
-        work([("objects listed", 3, None)])
-    assert "nothing new for 0 s, 3 objects listed, " in window.received()
-
-
 def test_a_command_at_a_terminal_leaves_no_line(
     tmp_path: Path, window: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:

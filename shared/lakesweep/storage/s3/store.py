@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from operator import lt
 from typing import Any
+from urllib.parse import quote, unquote
 
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
 from lakesweep.storage import stops
@@ -22,12 +23,22 @@ _DIRECTORY_BUCKET = "--x-s3"
 show that a listing is complete."""
 _TOKEN = "lakesweep-put"
 """Metadata by which a conditional put recognises its own object."""
+_CONTROL = "lakesweep-control"
+"""Metadata of the hint `snapshot/EARLIEST`: the control location of the maintainer that wrote it."""
+_HINT = "snapshot/EARLIEST"
+_MAX_CONTROL = 1500
+"""S3 allows 2 KB of metadata."""
 _NO_SUCH_RANGE = frozenset({"InvalidRange", "416"})
 """The object ends before the range begins."""
 
 
 class S3Store(S3Deleting):
     """Objects below one prefix of one bucket."""
+
+    control = ""
+    """The control location of the caller, which changes a table; empty if there is none."""
+    other_control: str | None = None
+    """Another control location that an object named when it was read. Text from the table, so only for a warning."""
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Yield objects below a folder; see `Store.list`."""
@@ -120,6 +131,7 @@ class S3Store(S3Deleting):
         while True:
             attempts -= 1
             response = self._ask("read", where, "get_object", Key=self._prefix + key, **words)
+            self._notice(response.get("Metadata", {}).get(_CONTROL))
             stream, length, etag = response["Body"], response.get("ContentLength"), _etag(response, where)
             if length is None:
                 raise StorageError(f"read {where}: expected an answer with its length, found none", code="no_length")
@@ -153,7 +165,11 @@ class S3Store(S3Deleting):
         """
         where = self._where(key)
         token = os.urandom(16).hex()
-        conditions: dict[str, Any] = {"Metadata": {_TOKEN: token}} if if_absent or if_match is not None else {}
+        metadata = {_TOKEN: token} if if_absent or if_match is not None else {}
+        mark = _mark(self.control)
+        if mark and key == _HINT:
+            metadata[_CONTROL] = mark
+        conditions: dict[str, Any] = {"Metadata": metadata} if metadata else {}
         if if_absent:
             conditions["IfNoneMatch"] = "*"
         if if_match is not None:
@@ -169,6 +185,11 @@ class S3Store(S3Deleting):
                 raise
             return etag
         return _etag(response, where)
+
+    def _notice(self, mark: str | None) -> None:
+        """Note the control location that an object names, if it is not the caller's."""
+        if self.control and mark and mark != _mark(self.control):
+            self.other_control = unquote(mark[:_MAX_CONTROL])
 
     def _etag_if_ours(self, key: str, token: str) -> str | None:
         """Return the ETag of an object that has `token`; any failure except "not found" leaves the outcome unknown."""
@@ -213,6 +234,12 @@ class S3Store(S3Deleting):
             old = [entry["Size"] for entry in page.get("Versions", ()) if not entry["IsLatest"]]
             versions, size_bytes = versions + len(old), size_bytes + sum(old)
         return Noncurrent(versions, size_bytes, markers)
+
+
+def _mark(control: str) -> str:
+    """Return a control location as metadata, which takes ASCII alone; empty if it is too long."""
+    mark = quote(control, safe="/:")
+    return mark if len(mark) <= _MAX_CONTROL else ""
 
 
 def _next_key(key: str, last: str, below: str, where: str) -> str:
