@@ -160,7 +160,7 @@ def test_a_sweep_goes_on() -> None:
     while True:
         parts += 1
         answer = deployed.send("sweep", message, reads=20)
-        swept += answer.metrics["TablesSwept"]
+        swept += answer.metrics.get("TablesSwept", 0)  # the last part may find no table
         rest = deployed.waiting("sweep")
         if not rest:
             break
