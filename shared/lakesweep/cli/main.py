@@ -96,11 +96,12 @@ def _run(arguments: list[str]) -> int:
         say(str(error))
         return error.exit_code
     except typer.TyperException as error:
-        # Only the parser raises these, for a wrong command line. For an empty command line the message is the help.
-        if arguments:
-            say(f"{_one_line(error.format_message())}; see {_command_of(error)} --help")
+        # Only the parser raises these, for a wrong command line. Without a command the message is the help.
+        message = error.format_message()
+        if message.startswith("Usage:"):
+            explain_usage(message)
         else:
-            explain_usage(error.format_message())
+            say(f"{_one_line(message)}; see {_command_of(error)} --help")
         return 2
     except OSError as error:  # commands handle their own, so here the parser could not write its help
         say(str(unwritten(sys.stdout, error)))

@@ -95,11 +95,13 @@ def test_version() -> None:
     assert call("--version").printed == f"lakesweep {__version__}\n"
 
 
-def test_no_command_is_a_usage_error() -> None:
-    """Without a word there is the help, on standard error."""
-    answer = call()
+@pytest.mark.parametrize("group", ["", *GROUPS])
+def test_no_command_is_a_usage_error(group: str) -> None:
+    """Without a command there is the help, on standard error, in its own lines."""
+    answer = call(*group.split())
     assert (answer.exit_code, answer.printed) == (2, "")
-    assert "Usage: lakesweep" in answer.messages
+    assert answer.messages.startswith(f"Usage: lakesweep {group}".rstrip())
+    assert "\nCommands:\n" in answer.messages
 
 
 @pytest.mark.parametrize(

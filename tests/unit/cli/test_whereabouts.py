@@ -43,6 +43,11 @@ def test_a_place_without_a_table_says_what_it_is(tmp_path: Path, command: str) -
     assert f"there is no sale.db in {warehouse}; did you mean {warehouse / 'sales.db'}?" in far
 
 
+def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path) -> None:
+    (tmp_path / "orders").mkdir()
+    assert refusal("show", tmp_path / "orders").endswith("; it is an empty folder")
+
+
 def test_a_bucket_says_what_it_is(tmp_path: Path) -> None:
     write_table(tmp_path / "orders")
     with mock_aws():

@@ -49,12 +49,14 @@ def _at(store: Store) -> str | None:
 
 
 def _near(table: Table) -> str:
-    """Say that nothing is there, and show similar names in the lowest existing folder above."""
+    """Say that the folder is empty or that nothing is there, and show similar names in the lowest existing folder above."""
     place, missing = parse_location(table.ref.location), ""
     while place.path not in ("", "/"):
         head, _, missing = place.path.rpartition("/")
         place = Location(place.scheme, place.bucket, head or ("/" if place.scheme == "file" else ""))
         folders = list(islice(table.open_store(str(place)).folders(""), 10 * LOOKED_AT))
+        if missing in folders:
+            return "it is an empty folder"
         if folders:
             like = get_close_matches(missing, folders, n=3, cutoff=0.5)
             above = str(place).rstrip("/")
