@@ -49,7 +49,7 @@ def _at(store: Store) -> str | None:
 
 
 def _near(table: Table) -> str:
-    """Say that the folder is empty or that nothing is there, and show similar names in the lowest existing folder above."""
+    """Say that a folder is empty, or that nothing is there; then show similar names in the lowest folder above."""
     place, missing = parse_location(table.ref.location), ""
     while place.path not in ("", "/"):
         head, _, missing = place.path.rpartition("/")
