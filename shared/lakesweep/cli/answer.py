@@ -13,9 +13,9 @@ from functools import partial
 from lakesweep.cli.next_command import next_command
 from lakesweep.cli.opening import open_table
 from lakesweep.cli.options import Place
-from lakesweep.cli.output import Files, OutputError, print_answer, print_document, print_lines, say
-from lakesweep.cli.progress import shown_progress
 from lakesweep.cli.reach import hint, is_out_of_reach, reach_exit_code
+from lakesweep.cli.terminal.output import Files, OutputError, print_answer, print_document, print_lines, say
+from lakesweep.cli.terminal.progress import shown_progress
 from lakesweep.cli.text import next_line, report_lines
 from lakesweep.control.noticed import alias_warnings, control_warnings, with_warnings
 from lakesweep.errors import (

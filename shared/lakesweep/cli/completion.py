@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakesweep.cli.output import print_lines
+from lakesweep.cli.terminal.output import print_lines
 from lakesweep.errors import UsageError
 
 EXAMPLES = ("lakesweep completion bash", "lakesweep completion zsh", "lakesweep completion fish")

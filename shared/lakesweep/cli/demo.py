@@ -18,7 +18,7 @@ def demo(
     Everything happens in this process and in a temporary folder.
     """
     from lakesweep.cli.answer import failed_document
-    from lakesweep.cli.output import unwritten
+    from lakesweep.cli.terminal.output import unwritten
 
     try:
         from lakesweep.demo.main import run

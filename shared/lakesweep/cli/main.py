@@ -24,7 +24,7 @@ from lakesweep.cli.inspect.check import check
 from lakesweep.cli.inspect.explain import explain
 from lakesweep.cli.inspect.files import files
 from lakesweep.cli.inspect.show import show
-from lakesweep.cli.output import explain_usage, for_people, print_lines, say, unwritten
+from lakesweep.cli.terminal.output import explain_usage, for_people, print_lines, say, unwritten
 from lakesweep.errors import MaintenanceError, TerminatedError, stop_exit_code, stopped_by
 from lakesweep.storage import stops
 

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from lakesweep.cli.options import Place, given
-from lakesweep.cli.output import say
+from lakesweep.cli.terminal.output import say
 from lakesweep.control.area import ControlArea, area_of, check_apart
 from lakesweep.control.noticed import NoticingStore
 from lakesweep.control.seal import Sealer, keys_of

@@ -15,7 +15,6 @@ from lakesweep.execute.part_actions import check_unchanged
 from lakesweep.execute.tags import write_tags, writes_tags
 from lakesweep.model.plan import Action, Plan
 from lakesweep.model.report import Refusal, RunReport
-from lakesweep.runs.ended import check_open, executed_before
 from lakesweep.runs.execution import (
     LOCAL,
     Begin,
@@ -29,9 +28,10 @@ from lakesweep.runs.expiry_conflict import refuse_stored
 from lakesweep.runs.fleet import check_policy
 from lakesweep.runs.manual import check_hand
 from lakesweep.runs.metadata_cache import keep
-from lakesweep.runs.recreated import check_same_table
 from lakesweep.runs.reports import executed_report, refused, report_of, unconfirmed
 from lakesweep.runs.session import Table
+from lakesweep.runs.stored.ended import check_open, executed_before
+from lakesweep.runs.stored.recreated import check_same_table
 from lakesweep.runs.tags.documents import note_ends
 
 SHOWN_ACTIONS = 100_000

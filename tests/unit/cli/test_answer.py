@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.cli import output
 from lakesweep.cli.answer import exit_code_of
+from lakesweep.cli.terminal import output
 from lakesweep.errors import LeaseLostError, MaintenanceError, StorageError
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.report import RunReport, Status

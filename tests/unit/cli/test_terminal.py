@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.cli import progress
 from lakesweep.cli.main import main
-from lakesweep.cli.output import say
-from lakesweep.cli.progress import shown_progress
-from lakesweep.cli.style import painted
+from lakesweep.cli.terminal import progress
+from lakesweep.cli.terminal.output import say
+from lakesweep.cli.terminal.progress import shown_progress
+from lakesweep.cli.terminal.style import painted
 from lakesweep.storage.requests import RequestCounter
 from tests.support.terminal import Terminal, terminal
 from tests.unit.cli.command_line import call, write_table

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.cli.output import printable
+from lakesweep.cli.terminal.output import printable
 from lakesweep.cli.text import counted, exact_time, human_bytes, human_time
 from lakesweep.runs.parameters.times import parse_time_ms, say_span
 from tests.unit.cli.command_line import call, write_table

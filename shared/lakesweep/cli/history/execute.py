@@ -44,7 +44,7 @@ def execute(
     from lakesweep.cli.engines import chosen_executor
     from lakesweep.cli.history.shown import planned
     from lakesweep.cli.history.stored import execute_plan
-    from lakesweep.cli.output import print_lines
+    from lakesweep.cli.terminal.output import print_lines
     from lakesweep.cli.text import outcome_lines, report_lines
     from lakesweep.model.plan import Plan
     from lakesweep.runs.session import Table

@@ -42,7 +42,7 @@ def _show(place: Place, plan_id: str | None, *, files: bool) -> int:
     from lakesweep.cli.answer import answer_document
     from lakesweep.cli.history.shown import StoredPlan, file_line, load_shown
     from lakesweep.cli.next_command import execute_command
-    from lakesweep.cli.output import Files
+    from lakesweep.cli.terminal.output import Files
     from lakesweep.cli.text import next_line
     from lakesweep.runs.session import Table
 
@@ -121,8 +121,8 @@ def runs(
     """
     from lakesweep.cli.answer import answer_call, answer_document, failed_document
     from lakesweep.cli.history.audited import control_store, runs_of_all, runs_of_table
-    from lakesweep.cli.output import say
     from lakesweep.cli.reach import is_out_of_reach
+    from lakesweep.cli.terminal.output import say
     from lakesweep.runs.parameters.age import Age
     from lakesweep.runs.parameters.times import parse_past
     from lakesweep.runs.session import Table

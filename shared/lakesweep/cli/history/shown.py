@@ -17,12 +17,12 @@ from lakesweep.model.plan import Action, Delete, Plan
 from lakesweep.model.report import RunReport
 from lakesweep.model.who import who_of
 from lakesweep.operations.orphans.parts import OPERATION
-from lakesweep.runs.ended import check_open
 from lakesweep.runs.local_executor import load_files_plan
-from lakesweep.runs.recheck import Recheck, recheck_stored
 from lakesweep.runs.reports import report_of
 from lakesweep.runs.run import SHOWN_ACTIONS
 from lakesweep.runs.session import Table
+from lakesweep.runs.stored.ended import check_open
+from lakesweep.runs.stored.recheck import Recheck, recheck_stored
 
 Document = Mapping[str, Any]
 
@@ -48,6 +48,7 @@ class StoredPlan:
         header, area = self.plan.header, self.area
         now_ms, begun, end = self.table.store.now_ms(), read_lease(area).intent, plan_end(area, header.plan_id)
         report = planned(self.table, self.plan)
+        warnings = list(report.all_warnings())
         if begun is not None and begun.plan_id == header.plan_id:
             recheck = Recheck(None, "begun", f"run {begun.runs[-1]} began the plan, and the next run finishes it")
         else:
@@ -58,8 +59,8 @@ class StoredPlan:
             "undone_by": undone_by(area, header.plan_id),
             "by": dict(header.by) or None,
             "recheck": asdict(recheck),
-            "report": report.to_json(),
-            "warnings": list(report.all_warnings()),
+            "report": report.to_json() | ({"warnings": warnings} if warnings else {}),
+            "warnings": warnings,
         }
 
     def _over(self, end: PlanEnd | None, now_ms: int) -> Recheck | None:

@@ -8,7 +8,7 @@ from typing import Any
 from lakesweep.cli.answer import answer_document, explain
 from lakesweep.cli.opening import open_table
 from lakesweep.cli.options import Place
-from lakesweep.cli.output import say
+from lakesweep.cli.terminal.output import say
 from lakesweep.errors import MaintenanceError
 from lakesweep.operations.inspect.check.table import check_table
 from lakesweep.operations.inspect.health import OTHERWISE

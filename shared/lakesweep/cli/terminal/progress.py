@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 
-from lakesweep.cli.output import say, show_status
+from lakesweep.cli.terminal.output import say, show_status
 from lakesweep.cli.text import counted, human_bytes
 from lakesweep.errors import UsageError
 from lakesweep.model.progress import Progress, no_progress

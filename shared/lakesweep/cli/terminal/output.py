@@ -130,7 +130,7 @@ def printable(text: str) -> str:
 def _shown(lines: Iterable[str], stream: TextIO | None) -> str:
     """Return lines as the stream shows them. Only a terminal shows them in another way than a file."""
     if stream is not None and (stream.isatty() or "FORCE_COLOR" in os.environ):
-        from lakesweep.cli.style import broken, is_coloured, painted
+        from lakesweep.cli.terminal.style import broken, is_coloured, painted
 
         lines = [piece for line in lines for piece in broken(line, stream)]
         if _Status.may_colour and is_coloured(stream):

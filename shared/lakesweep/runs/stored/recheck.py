@@ -16,8 +16,8 @@ from lakesweep.execute.tags import recheck_tags, writes_tags
 from lakesweep.model.plan import Plan, moves_roots
 from lakesweep.runs.expiry_conflict import refuse_stored
 from lakesweep.runs.fleet import check_policy
-from lakesweep.runs.recreated import check_same_table
 from lakesweep.runs.session import Table
+from lakesweep.runs.stored.recreated import check_same_table
 from lakesweep.runs.table_environment import environment
 
 

@@ -1,0 +1,1 @@
+"""What a stored plan is compared with before it is executed or shown."""
