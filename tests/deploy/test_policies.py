@@ -14,8 +14,8 @@ from moto import mock_aws
 
 from deploy.package import plain
 from lakesweep.storage.open import _client
-from tests.deploy.test_roles import findings_of
 from tests.support.iam import NOT_BY_RUNS, Call, Role, assert_allowed, person, recorded, unused_permissions
+from tests.support.policy_lint import findings_of
 from tests.support.stack import ACCOUNT, REGION, TEMPLATE, load_template
 from tests.unit.cli.command_line import call, contents, write_table
 

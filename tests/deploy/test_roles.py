@@ -6,14 +6,13 @@ function may ask for, and about the evaluator and the recorder themselves.
 
 import json
 from collections.abc import Iterator
-from importlib.util import find_spec
-from typing import Any
 
 import boto3
 import pytest
 from moto import mock_aws
 
 from tests.support.iam import Call, Role, assert_allowed, calls_of, recorded, role, role_of, unused_permissions
+from tests.support.policy_lint import findings_of
 from tests.support.stack import DEPLOYMENTS, render
 
 FUNCTIONS = (
@@ -362,15 +361,6 @@ def test_the_vpc_is_for_lambda_and_not_for_the_code() -> None:
     assert executor.decide("ec2:CreateNetworkInterface", subnet) == "allowed"
     assert executor.decide("ec2:CreateNetworkInterface", subnet, code) == "denied"
     assert role_of(render(), "Expire").decide("ec2:CreateNetworkInterface", subnet) == "not allowed"
-
-
-def findings_of(document: dict[str, Any]) -> list[Any]:
-    """Return what parliament has to say about a policy."""
-    if find_spec("parliament") is None:
-        pytest.skip("parliament is not installed (extra `deploy`)")
-    from parliament import analyze_policy_string
-
-    return list(analyze_policy_string(json.dumps(document)).findings)
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS)

@@ -74,7 +74,7 @@ def rename(maintainer: Maintainer) -> RunReport:
 
 
 def expire(maintainer: Maintainer) -> RunReport:
-    return maintainer.run("expire-tags", match="t*", keep_last="1")
+    return maintainer.run("expire-tags", pattern="t*", keep_last="1")
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -203,7 +203,7 @@ class Act:
 
     def expire_tags(self) -> None:
         with suppress(MaintenanceError):
-            self.world.maintainer().run("expire-tags", match="*", keep_last="1")
+            self.world.maintainer().run("expire-tags", pattern="*", keep_last="1")
 
     def rename_another(self) -> None:
         with suppress(MaintenanceError):
@@ -233,7 +233,7 @@ def test_somebody_acts_at_any_call(operation: str, act: str) -> None:
             assert error.code not in ("internal",), where
         assert acting.has_acted, where
         assert_all_readable(world.table)
-        if operation == "rename" and act not in ("delete_the_tag", "replace_the_tag", "expire-tags"):
+        if operation == "rename" and act not in ("delete_the_tag", "replace_the_tag", "expire_tags"):
             assert held in (world.body("tag/tag-t2"), world.body("tag/tag-u2")), where
         world.wait()
         with suppress(MaintenanceError):

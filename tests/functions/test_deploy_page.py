@@ -47,10 +47,16 @@ def test_every_command_of_the_page_works_in_its_order(deployed: Deployment, tmp_
     policy = tmp_path / "policy.json"
     policy.write_text(json.dumps({"version": 1, "rules": [{"tables": deployed.location(), "mode": "delete"}]}))
 
-    def follow(beginning: str, run_id: str = "") -> Answer:
+    def follow(beginning: str, run_id: str = "", plan_id: str = "") -> Answer:
         line = next(todo)
         assert line.startswith(beginning), line
-        words = {"lake": deployed.bucket, "$TABLE": deployed.location(), "RUN_ID": run_id, "policy.json": str(policy)}
+        words = {
+            "lake": deployed.bucket,
+            "$TABLE": deployed.location(),
+            "RUN_ID": run_id,
+            "PLAN_ID": plan_id,
+            "policy.json": str(policy),
+        }
         answer = call(*(words.get(word, word) for word in shlex.split(line)[1:]))
         assert answer.exit_code == 0, (line, answer.printed, answer.messages)
         return answer
@@ -72,6 +78,7 @@ def test_every_command_of_the_page_works_in_its_order(deployed: Deployment, tmp_
     assert planned
     shown = follow("lakesweep plans").printed
     assert [plan_id for plan_id in planned if plan_id not in shown] == []
+    assert "yes, if executed now" in follow("lakesweep plans", plan_id=max(planned)).printed
     follow("lakesweep maintain")
     assert deployed.snapshots() == [1, 2, 3, 4, 5, 6]
 

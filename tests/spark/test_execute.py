@@ -70,7 +70,7 @@ def test_a_local_table(spark: "SparkSession", tmp_path: Path, capsys: pytest.Cap
     assert done["outcome"] == {
         "deleted": 1100, "already_gone": 0, "failed": [], "kept_by_recheck": 0, "bytes": 1100 * len(b"orphan")
     }  # fmt: skip
-    assert (done["delete"], tuple(done)) == (planned["delete"], tuple(planned))
+    assert (done["delete"], set(done)) == (planned["delete"], set(planned) - {"warnings"})
     assert done["requests"]["delete"] == 1100  # of the executors; a local store counts each condition
     assert {entry.key for entry in table.store.list("")}.isdisjoint(keys)
     assert_all_readable(table)

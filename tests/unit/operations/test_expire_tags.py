@@ -153,7 +153,7 @@ def test_calendar_rules_keep_and_take() -> None:
     scene.tagged(
         **{"2026-11-30": {}, "2026-12-30": {}, "2026-12-31": {}, "2027-01-13": {}, "2027-01-14": {}, "mine": {}}
     )
-    report = scene.expire_tags(match="20*", keep_daily="1", keep_monthly="2")
+    report = scene.expire_tags(pattern="20*", keep_daily="1", keep_monthly="2")
     assert scene.tags() == {"2026-12-31", "2027-01-14", "mine"}
     found = findings(report)
     assert found["kept"]["2027-01-14"] == ["keep_daily", "keep_monthly"]
@@ -168,14 +168,14 @@ def test_a_calendar_rule_is_stronger_than_a_time_to_live_that_is_over() -> None:
     scene = TaggedWorld()
     scene.tagged(**{"2026-12-31": _ttl(hours=1), "2027-01-14": _ttl(hours=1)})
     scene.now_ms += 100 * HOUR_MS
-    scene.expire_tags(match="*", keep_last="1")
+    scene.expire_tags(pattern="*", keep_last="1")
     assert scene.tags() == {"2027-01-14"}
 
 
 def test_a_time_to_live_that_is_not_over_is_stronger_than_a_calendar_rule() -> None:
     scene = TaggedWorld()
     scene.tagged(**{"2026-12-31": _ttl(days=10), "2027-01-14": {}})
-    report = scene.expire_tags(status="nothing_to_do", match="*", keep_last="1")
+    report = scene.expire_tags(status="nothing_to_do", pattern="*", keep_last="1")
     assert findings(report)["kept"]["2026-12-31"] == ["time_to_live"]
 
 
@@ -183,7 +183,7 @@ def test_tags_of_rollbacks_never_go_by_themselves() -> None:
     scene = TaggedWorld()
     scene.tagged(**{"rollback-to-as-latest-1-x": _ttl(hours=1), "t": {}})
     scene.now_ms += 100 * HOUR_MS
-    scene.expire_tags(match="*", keep_last="1", status="nothing_to_do")
+    scene.expire_tags(pattern="*", keep_last="1", status="nothing_to_do")
     assert scene.tags() == {"rollback-to-as-latest-1-x", "t"}
 
 
@@ -267,7 +267,7 @@ def test_others_who_know_tags_matter_when_one_goes(option: str) -> None:
 def test_only_what_matches_is_touched() -> None:
     scene = TaggedWorld()
     scene.tagged(**{"daily-2027-01-13": {}, "daily-2027-01-14": {}, "Daily-x": {}, "x-daily-1": {}})
-    scene.expire_tags(match="daily-*", keep_last="1")
+    scene.expire_tags(pattern="daily-*", keep_last="1")
     assert scene.tags() == {"daily-2027-01-14", "Daily-x", "x-daily-1"}
 
 

@@ -83,7 +83,7 @@ class TaggedWorld(ReadWorld):
                 table._branch.roots["tag"][f"n{number}"] = model
                 assert self.store.read(table.root(f"n{number}")).data == body
             case "keep" if tags:
-                self.run("expire-tags", on=branch, match="[tn]*", keep_last=str(step.number + 1))
+                self.run("expire-tags", on=branch, pattern="[tn]*", keep_last=str(step.number + 1))
             case "branch" if tags and len(branches) < 3 and branch == "main":
                 made = table.branch(f"b{number}", from_tag=tags[step.number % len(tags)])
                 made.commit(f"+X{number}")

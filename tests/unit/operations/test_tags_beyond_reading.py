@@ -35,7 +35,7 @@ def test_tags_that_hold_no_file_alone_go(what: str) -> None:
     kept = maintainer.run("delete-tag", tag="odd")
     assert kept.status == "nothing_to_do"
     assert any("tag/tag-odd" in warning for warning in kept.all_warnings())
-    report = maintainer.run("expire-tags", match="[ab]*", keep_tag=["none"])
+    report = maintainer.run("expire-tags", pattern="[ab]*", keep_tag=["none"])
     assert report.status == "done"
     assert [entry.key for entry in store.list("tag/")] == ["tag/tag-alone", "tag/tag-odd"]
     read_root(store, "tag/tag-alone")
