@@ -16,6 +16,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import acquire
 from lakesweep.errors import MaintenanceError, PreconditionFailedError
 from lakesweep.storage.local import locks as local_locks
+from lakesweep.storage.local import store as local_store
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import DeleteRequest
 from tests.unit.cli.command_line import call, contents, write_table
@@ -145,6 +146,7 @@ def test_puts_that_match_have_one_winner_though_the_lock_does_not_stay(tmp_path:
 CHANGES = """
 import random, sys
 from lakesweep.errors import PreconditionFailedError, ObjectNotFoundError
+from lakesweep.storage.local import store as local_store
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import DeleteRequest
 store, chance = LocalStore(sys.argv[1]), random.Random(sys.argv[2])
@@ -198,6 +200,32 @@ def test_a_put_that_waited_for_a_replaced_document_waits_for_its_replacement(tmp
         assert (waiting.is_alive(), document.read_bytes()) == (True, b"2")
     waiting.join(10)
     assert document.read_bytes() == b"3"
+
+
+def test_a_put_of_a_document_that_somebody_makes_meanwhile_takes_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is over before a put that must match, or comes after it, but never in its middle."""
+    store, key = LocalStore(str(tmp_path)), "snapshot/LATEST"
+    (tmp_path / "snapshot").mkdir()
+    plain = threading.Thread(target=lambda: store.put(key, b"plain"))
+    reached, goes_on = threading.Event(), threading.Event()
+
+    def guard() -> None:
+        if threading.current_thread() is plain and not reached.is_set():
+            reached.set()
+            assert goes_on.wait(10)
+
+    monkeypatch.setattr(local_store, "ask_guard", guard)
+    plain.start()
+    assert reached.wait(10)
+    store.put(key, b"made", if_absent=True)
+    with held(tmp_path / key):  # as a put that must match holds it
+        goes_on.set()
+        plain.join(0.3)
+        assert (plain.is_alive(), store.read(key).data) == (True, b"made")
+    plain.join(10)
+    assert store.read(key).data == b"plain"
 
 
 # Temporary files and locks of killed runs

@@ -33,8 +33,8 @@ _PAUSE_S = (0.001, 0.05)
 
 
 @contextmanager
-def locked(folder: int, path: str, key: str, *, make: bool) -> Iterator[None]:
-    """Hold the lock of a document.
+def locked(folder: int, path: str, key: str, *, make: bool) -> Iterator[bool]:
+    """Hold the lock of a document. Yields false if it is a document of a table that does not exist, and has no lock.
 
     Args:
         folder: A descriptor of its folder.
@@ -52,20 +52,18 @@ def locked(folder: int, path: str, key: str, *, make: bool) -> Iterator[None]:
     with ExitStack() as held:
         # In a table this is the file of an earlier version, whose processes delete it, too, while they hold it.
         held.enter_context(_holding(folder, LOCK_NAME, path, make=make and not in_table, stays=not in_table))
-        if in_table:
-            held.enter_context(_holding(folder, name, path))
-        yield
+        yield not in_table or held.enter_context(_holding(folder, name, path))
 
 
 @contextmanager
-def _holding(folder: int, name: str, path: str, *, make: bool = False, stays: bool = True) -> Iterator[None]:
-    """Hold the lock of a file; of no file, if it does not exist and is not made."""
+def _holding(folder: int, name: str, path: str, *, make: bool = False, stays: bool = True) -> Iterator[bool]:
+    """Hold the lock of a file. Yields false if it does not exist and is not made."""
     lock = _take(folder, name, f"{path}/{name}", make=make)
     if lock is None:
-        yield
+        yield False
         return
     try:
-        yield
+        yield True
     finally:
         if not stays:
             with suppress(OSError):  # The name still belongs to this file, since only its holder deletes it.

@@ -53,10 +53,16 @@ class LocalStore(LocalReading):
             self._refuse_link(folder, name, key)
             views = folder if area is None else others.open(area[0])
             self._tidy(views, above if area is None else area[0])
-            with locked(folder, self._below + above.rstrip("/"), key, make=if_match is not None):
-                if if_match is not None:
-                    self._check_match(folder, name, key, if_match)
-                return self._write(views, folder, key, data, if_absent=if_absent)
+            while True:
+                with locked(folder, self._below + above.rstrip("/"), key, make=if_match is not None) as is_held:
+                    if if_match is not None:
+                        self._check_match(folder, name, key, if_match)
+                    try:
+                        return self._write(views, folder, key, data, if_absent=if_absent or not is_held)
+                    except PreconditionFailedError:
+                        if if_absent:
+                            raise
+                # Another process made the document meanwhile. So it has a lock by now, and is replaced under it.
 
     def _refuse_link(self, folder: int, name: str, key: str) -> None:
         with suppress(FileNotFoundError):
