@@ -141,7 +141,8 @@ def _carried_out(
     if report.refusal is not None and report.refusal.code == _NO_TABLE and not report.executed:
         told = dataclasses.replace(report.refusal, message=_located(table, report.refusal.message))
         report = dataclasses.replace(report, refusal=told)
-    if report.branch is not None and report.status == "refused" and report.requests.get("delete", 0) > 0:
+    has_deleted = report.requests.get("delete", 0) > 0 and not report.is_withdrawn
+    if report.branch is not None and report.status == "refused" and has_deleted:
         # refused halfway: objects are already deleted
         report = dataclasses.replace(report, status="partial", executed=True)
     noticed = (*alias_warnings(table.area, table.store), *control_warnings(table.area, table.store))

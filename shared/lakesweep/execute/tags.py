@@ -56,6 +56,11 @@ VANISHED = "snapshot_vanished"
 GOING = "snapshot_is_going"
 STOOD_STILL = "stood_still"
 """Code of a request that took longer than all its attempts may take, so it was not sent again."""
+_WITHDRAWN = "the tag is withdrawn"
+
+
+class WithdrawnError(RefusedError):
+    """A tag was written and withdrawn again, so the run has changed nothing."""
 
 
 def writes_tags(plan: Plan) -> bool:
@@ -138,14 +143,15 @@ class _Writing:
         """See `recheck_tags`."""
         for put in puts:
             snapshot_id = parse_tag(_bytes(put), put.path).snapshot.id
-            self._check(put, snapshot_id, self._source(put, snapshot_id), after=False)
-            found = self._etag(put.path)
-            if found != put.etag:
-                what = "is there already" if put.etag is None else "has changed since the plan was made"
-                raise RefusedError(
-                    f"table {self._header.table}: tag {_name_of(put)!r} {what}; expected it unchanged",
-                    code="tag_exists" if put.etag is None else "stale",
-                )
+            source, found = self._source(put, snapshot_id), self._former(put)
+            is_same = found == _bytes(put)
+            if put.etag is None and found is not None and not is_same:
+                if self._may_exist:
+                    continue
+                raise self._taken(put)
+            self._check(put, snapshot_id, source, after=False)
+            if put.etag is not None and not is_same and self._etag(put.path) != put.etag:
+                raise self._changed(put)
 
     @property
     def _soon(self) -> Store:
@@ -158,11 +164,12 @@ class _Writing:
         snapshot_id = parse_tag(_bytes(put), put.path).snapshot.id
         source = self._source(put, snapshot_id)
         former: bytes | None = None
-        if put.etag is not None:
+        if put.etag is not None or not self._just_planned:
             # The tag to be replaced is a root until it is overwritten, so a failure must be found before. The condition
-            # of the write makes sure that the tag is unchanged since planning.
+            # of the write makes sure that the tag is unchanged since planning. A stored plan may be old.
             former = self._former(put)
-            self._check(put, snapshot_id, source, after=False)
+            if put.etag is not None or former is None:
+                self._check(put, snapshot_id, source, after=False)
         try:
             etag = self._soon.put(put.path, _bytes(put), if_absent=put.if_absent, if_match=put.etag)
         except PreconditionFailedError as error:
@@ -172,7 +179,9 @@ class _Writing:
         try:
             self._check(put, snapshot_id, source)
         except MaintenanceError as error:  # its files may be deleted
-            raise type(error)(f"{error}; {self._withdraw(put, etag, former)}", code=error.code) from error
+            how = self._withdraw(put, etag, None if put.etag is None else former)
+            kind = WithdrawnError if how == _WITHDRAWN and isinstance(error, RefusedError) else type(error)
+            raise kind(f"{error}; {how}", code=error.code) from error
         return True
 
     def _etag_if_written(self, put: Put, error: StorageError | LeaseLostError) -> str:
@@ -205,15 +214,28 @@ class _Writing:
             self._warnings.append(f"tag {name!r} was written before")
             return True
         if put.etag is not None:
-            raise StalePlanError(
-                f"table {self._header.table}: tag {name!r} has changed since the plan was made; expected it unchanged"
-            ) from error
-        if self._header.operation != "create-tag" or self._header.arguments.get("ignore_if_exists"):
+            raise self._changed(put) from error
+        if self._may_exist:
             self._warnings.append(f"tag {name!r} is there already, and stays as it is")
             return False
-        raise RefusedError(
-            f"table {self._header.table}: tag {name!r} is there already; expected another name", code="tag_exists"
-        ) from error
+        raise self._taken(put) from error
+
+    @property
+    def _may_exist(self) -> bool:
+        """Tell whether the plan accepts a different tag of the same name."""
+        return self._header.operation != "create-tag" or bool(self._header.arguments.get("ignore_if_exists"))
+
+    def _changed(self, put: Put) -> StalePlanError:
+        return StalePlanError(
+            f"table {self._header.table}: tag {_name_of(put)!r} has changed since the plan was made; expected it "
+            "unchanged"
+        )
+
+    def _taken(self, put: Put) -> RefusedError:
+        return RefusedError(
+            f"table {self._header.table}: tag {_name_of(put)!r} is there already; expected another name",
+            code="tag_exists",
+        )
 
     def _source(self, put: Put, snapshot_id: int) -> tuple[str, str]:
         """Return path and ETag of the document that a tag copies; it lies in the same branch."""
@@ -305,7 +327,7 @@ class _Writing:
         except MaintenanceError as error:
             return _stands(name, str(error))
         if result.ok:
-            return "the tag is withdrawn"
+            return _WITHDRAWN
         if result.code == "precondition_failed":
             return f"somebody else has since written tag {name!r}, and it is kept"
         return _stands(name, result.code)

@@ -51,6 +51,8 @@ class RunReport:
     """Where a scan ran, why, its estimate and its result; only for the removal of orphan files."""
     is_stored_plan: bool = False
     """An earlier call made the plan and reported the damage that it noticed. This call did not look for damage."""
+    is_withdrawn: bool = False
+    """The only document that this call deleted is a tag that it had just written."""
 
     @property
     def is_damaged(self) -> bool:

@@ -12,7 +12,7 @@ from lakesweep.control.plans import load_plan, store_plan
 from lakesweep.control.reports import PUT_OFF, PlanEnd, end_plan, plan_end, store_report
 from lakesweep.errors import RefusedError, StalePlanError, StorageError
 from lakesweep.execute.part_actions import check_unchanged
-from lakesweep.execute.tags import write_tags, writes_tags
+from lakesweep.execute.tags import WithdrawnError, write_tags, writes_tags
 from lakesweep.model.plan import Action, Plan
 from lakesweep.model.report import Refusal, RunReport
 from lakesweep.runs.execution import (
@@ -83,7 +83,8 @@ def _write(table: Table, plan: Plan, run_id: str, *, just_planned: bool) -> RunR
     try:
         executed, made = write_tags(table.store, area, plan, just_planned=just_planned, check_time=table.check_time)
     except RefusedError as error:
-        return refused(table, operation, error, None if just_planned else plan)
+        report = refused(table, operation, error, None if just_planned else plan)
+        return replace(report, is_withdrawn=isinstance(error, WithdrawnError))
     plan = _of_actions(plan, made)
     if executed.status == "nothing_to_do":
         return replace(report_of(table, operation, "nothing_to_do", plan), warnings=executed.warnings)
@@ -146,7 +147,8 @@ def plan_and_execute(
     if writes_tags(plan):
         written = _write(table, plan, plan.header.plan_id, just_planned=True)
         keep(table)
-        return replace(written, warnings=(*_finished_first(finished), *written.warnings))
+        warnings = (*_finished_first(finished), *written.warnings)
+        return replace(written, warnings=warnings, is_withdrawn=written.is_withdrawn and finished is None)
     store_plan(area, plan)
     if plan.header.needs_confirmation:
         return refused(table, operation, unconfirmed(plan), plan)

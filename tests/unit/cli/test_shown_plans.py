@@ -257,6 +257,49 @@ def test_a_paused_table_is_said(folder: Path, control: Path, tmp_path: Path) -> 
     assert (found["recheck"]["holds"], found["recheck"]["code"]) == (False, "paused")
 
 
+@pytest.mark.parametrize("change", ["gone", "another"])
+@pytest.mark.parametrize("command", ["create-tag", "replace-tag"])
+def test_a_stored_tag_plan_whose_snapshot_vanished_writes_nothing(
+    table: TableBuilder, folder: Path, control: Path, command: str, change: str
+) -> None:
+    """Each execution is refused as the recheck says, and no tag exists for a moment."""
+    table.tag("there", snapshot=5)
+    name = "new" if command == "create-tag" else "there"
+    plan_id = call(command, folder, name, "--snapshot", 2, "--json").document["plan_id"]
+    snapshot = folder / "snapshot/snapshot-2"
+    snapshot.unlink() if change == "gone" else snapshot.write_text(snapshot.read_text() + " ")
+    before = contents(folder)
+    said = call("plans", folder, plan_id, "--json").document["recheck"]
+    assert (said["holds"], said["code"]) == (False, "snapshot_vanished")
+    for _ in range(2):
+        answer = call("execute", folder, plan_id, "--json")
+        document = answer.document
+        assert (answer.exit_code, document["status"], document["executed"]) == (3, "refused", False)
+        assert document["refusal"] == {"code": "snapshot_vanished", "message": said["message"]}
+        assert document["requests"].get("delete", 0) == 0
+    assert contents(folder) == before
+
+
+def test_a_tag_that_is_withdrawn_is_no_deletion_of_the_run(
+    folder: Path, control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The snapshot vanishes while the tag is written."""
+    works = LocalStore.put
+
+    def put(self: LocalStore, key: str, *args: Any, **conditions: Any) -> str:
+        etag = works(self, key, *args, **conditions)
+        if key == "tag/tag-new":
+            (folder / "snapshot/snapshot-2").unlink()
+        return etag
+
+    monkeypatch.setattr(LocalStore, "put", put)
+    answer = call("create-tag", folder, "new", "--snapshot", 2, "--execute", "--json")
+    assert (answer.exit_code, answer.document["status"]) == (3, "refused")
+    assert answer.document["refusal"]["message"].endswith("the tag is withdrawn")
+    assert answer.document["requests"]["delete"] == 1
+    assert not (folder / "tag/tag-new").exists()
+
+
 # Bad input.
 
 

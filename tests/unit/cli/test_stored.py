@@ -229,3 +229,20 @@ def test_a_plan_is_executed_on_its_own_branch(table: TableBuilder, folder: Path,
     assert (done.exit_code, done.document["branch"]) == (0, "rt")
     assert not (folder / "branch" / "branch-rt" / "snapshot" / "snapshot-2").exists()
     assert (folder / "snapshot" / "snapshot-2").exists()
+
+
+def test_operations_of_an_earlier_version_are_shown_with_dashes(folder: Path, control: Path) -> None:
+    """The stored report itself is printed as it is."""
+    run_id = call("expire-snapshots", folder, "--execute", "--json").document["run_id"]
+    deleted = next(path for path in contents(control) if path.endswith(f"reports/{run_id}.json"))
+    for path in (control / deleted, *control.rglob("header.json")):
+        path.write_text(path.read_text().replace('"expire-snapshots"', '"expire_snapshots"'))
+    assert call("runs", folder, "--json").document["runs"][0]["operation"] == "expire-snapshots"
+    said = [call("runs", folder), call("report", folder, run_id), call("explain", folder, "snapshot/snapshot-1")]
+    for answer in said:
+        assert answer.exit_code == 0
+        assert "expire-snapshots" in answer.printed
+        assert "expire_snapshots" not in answer.printed
+    assert call("report", folder, run_id, "--json").document["report"]["operation"] == "expire_snapshots"
+    (control / deleted).unlink()
+    assert call("runs", folder, "--json").document["runs"][0]["operation"] == "expire-snapshots"

@@ -7,7 +7,7 @@ import typer
 
 from lakesweep.cli.command import reads
 from lakesweep.cli.options import Limit, Place, option
-from lakesweep.cli.text import columns, human_bytes, human_time, report_lines
+from lakesweep.cli.text import columns, dashed, human_bytes, human_time, report_lines
 from lakesweep.errors import FormatError, MaintenanceError, UsageError
 
 
@@ -198,9 +198,15 @@ def report(
     return answer_document(place, lambda opened: stored_report(opened, run_id), _told)
 
 
+def _dashed(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a stored report with the operation words of this version."""
+    steps = report["steps"] and [_dashed(step) for step in report["steps"]]
+    return {**report, "operation": dashed(report["operation"]), "steps": steps}
+
+
 def _told(document: Mapping[str, Any]) -> Iterator[str]:
     try:
-        yield from list(report_lines(document["report"]))
+        yield from list(report_lines(_dashed(document["report"])))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FormatError(
             f"report of run {document['report']['run_id']}: expected the fields of a report, found it damaged; --json "

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from lakesweep.cli.opening import require_control
+from lakesweep.cli.text import dashed
 from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.unreported import is_known, known_runs, unreported
 from lakesweep.control.lease import LeaseDocument, read_lease
@@ -211,7 +212,8 @@ def _run_row(
     report: Document = stored["report"]
     outcome: Document = report.get("outcome") or {}
     return {
-        **{name: report.get(name) for name in ("operation", "branch", "plan_id", "status")},
+        "operation": dashed(report["operation"]),
+        **{name: report.get(name) for name in ("branch", "plan_id", "status")},
         **{name: stored.get(name) for name in ("started_ms", "finished_ms")},
         **{name: outcome.get(name, 0) for name in ("deleted", "bytes")},
         "failed_count": len(outcome.get("failed", ())),
