@@ -5,13 +5,14 @@ could empty a table makes the whole document invalid.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
 from lakesweep.format.values.json_document import describe, parse_object, shorten
-from lakesweep.format.values.options import parse_duration_ms, parse_int
+from lakesweep.format.values.options import parse_int, parse_stated_ms
 from lakesweep.format.values.zone import parse_zone
 from lakesweep.model.policy import INT_MAX, FleetPolicy, FleetRule, KeepRules, Mode, SnapshotRetention
 
@@ -34,6 +35,9 @@ _COUNTS = {
 _TIME = "snapshot.time-retained"
 _STATING = ("snapshot.num-retained.min", "snapshot.num-retained.max", _TIME)
 """A retention must have one of these keys, as a table's schema must."""
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
+"""How a location begins. Any other text would be a path below the working directory, where no table is."""
+_UPPER_BUCKET = re.compile(r"(?i:s3[an]?)://[^/]*[A-Z]")
 _KEEP_COUNTS = ("keep_last", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly")
 _KEEP_KEYS = (*_KEEP_COUNTS, "keep_within", "keep_tags")
 
@@ -99,15 +103,20 @@ class _Rule:
         return self._each(key, value, "commit users", "commit user", self._user)
 
     def _external_roots(self, key: str, value: object) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self._folder(key, text) for text in self._array(key, value, "locations")))
+        found = enumerate(self._array(key, value, "locations"))
+        return tuple(dict.fromkeys(self._folder(f"{key}[{number}]", text) for number, text in found))
 
     def _folder(self, key: str, text: object) -> str:
+        """Read a location. A rule of a location that is no table's would be lost, and nobody would notice."""
         expected = "an absolute location such as s3://bucket/folder or /folder"
-        if isinstance(text, str) and any(each in text for each in "*?[{"):
-            # It would match nothing, and nobody would notice.
-            self._refuse("tables", "a folder (it covers all tables at or below it), not a pattern", text)
-        if not isinstance(text, str) or not (text.startswith("/") or ":/" in text):
+        if not isinstance(text, str):
             self._refuse(key, expected, text)
+        if any(each in text for each in "*?[{"):
+            self._refuse(key, "a folder (it covers all tables at or below it), not a pattern", text)
+        if not _ABSOLUTE.match(text) or not text.isprintable() or text.rstrip("/").endswith(" "):
+            self._refuse(key, f"{expected}, without blanks around it and characters that nobody sees", text)
+        if _UPPER_BUCKET.match(text):
+            self._refuse(key, f"{expected}; a bucket has a name in lower case", text)
         return self._parsed(key, expected, text, lambda text, _: self._spell(text))
 
     def _mode(self, key: str, mode: object) -> Mode:
@@ -226,7 +235,7 @@ class _Rule:
         expected = "a duration with its unit such as 3 d"
         if not isinstance(value, str) or value.strip().isdigit():
             self._refuse(key, expected, value)
-        return self._parsed(key, expected, value, parse_duration_ms)
+        return self._parsed(key, expected, value, parse_stated_ms)
 
     def _parsed(self, key: str, expected: str, text: str, parse: Callable[[str, str], T]) -> T:
         try:

@@ -125,7 +125,7 @@ def test_words_are_named_as_typed(folder: Path) -> None:
     answer = maintain(folder, "--min-interval", "soon")
     assert answer.exit_code == 2
     assert answer.sentences == [
-        "lakesweep: --min-interval: expected a duration such as 10 min, 1 d or 500 ms, found 'soon'"
+        "lakesweep: --min-interval: expected a duration such as 10 min, 1 d or 500 ms, at least 1 ms or 0, found 'soon'"
     ]
     argv = ("expire-snapshots", folder, "--control", folder.parent / "control")
     for words, start in (

@@ -63,6 +63,18 @@ def test_the_environment_names_the_policy(folder: Path, policy: Path, monkeypatc
     assert maintain(folder, "--policy", other, "--execute").document["status"] == "done"
 
 
+@pytest.mark.parametrize("blanks", [" {}", "{}\n", "\u200b{}", "lake/s3:/{}"])
+def test_a_pause_is_not_lost_by_a_slip_in_its_location(folder: Path, policy: Path, blanks: str) -> None:
+    """A policy whose rule covers no table stops the run: exit code 2, nothing deleted."""
+    rules = [{"tables": str(folder.parent), "mode": "delete"}, {"tables": blanks.format(folder), "pause": True}]
+    policy.write_text(json.dumps({"version": 1, "rules": rules}))
+    before = contents(folder)
+    answer = maintain(folder, "--policy", policy, "--execute")
+    assert (answer.exit_code, answer.document["refusal"]["code"]) == (2, "bad_policy")
+    assert f"policy {policy}: rules[1].tables: expected an absolute location" in answer.messages
+    assert contents(folder) == before
+
+
 @pytest.mark.parametrize("text", ["{", '{"version": 1, "rules": [{"table": "/"}]}', None])
 def test_a_bad_policy_is_a_usage_error(folder: Path, policy: Path, text: str | None) -> None:
     """Damaged, misspelt or absent: one sentence, exit code 2, nothing deleted."""

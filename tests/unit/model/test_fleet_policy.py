@@ -205,6 +205,10 @@ BAD_WORDS: tuple[tuple[str, Any, str], ...] = (
     ("min_time_retained", "3", "expected a duration with its unit such as 3 d, found '3'"),
     ("min_time_retained", "3 weeks", "expected a duration with its unit"),
     ("min_time_retained", "0 d", "expected a duration of at least 1 ms"),
+    ("min_time_retained", "1 ns", "expected a duration"),
+    ("min_time_retained", "3 d\n", "expected a duration with its unit"),
+    ("retention", {"snapshot.time-retained": "3\0d"}, "expected a duration with its unit"),
+    ("retention", {"snapshot.time-retained": "1 \u00b5s"}, "expected a duration with its unit"),
     ("protect_commit_users", "flink", "expected an array of commit users, found 'flink'"),
     ("protect_commit_users", [1], "expected commit users as texts, found 1"),
     ("protect_commit_users", [""], "expected commit users as texts, found ''"),
@@ -320,6 +324,34 @@ def test_bad_rules_about_tags(rule: dict[str, Any], message: str) -> None:
         parse_rule(**rule)
     assert (caught.value.code, "s3://ops/policy.json" in str(caught.value)) == ("bad_policy", True)
     assert message in str(caught.value)
+
+
+LOST = (
+    *(" file:///x", " s3://bucket/db2", "s3://b/db2 ", "s3://b/db2 /", "s3://b/db2\n", "s3://b/d\tb2", "s 3://x"),
+    *("lake/s3://x", "\u200bs3://lake/x", "s3://lake/\u200bx", "://x", "1:/x", "", " ", "~/x", "s3://Lake/x"),
+    *("S3A://laKe/x", "s3://lake/*"),
+)
+
+
+@pytest.mark.parametrize("location", LOST)
+def test_a_location_that_covers_no_table_is_refused(location: str) -> None:
+    """Its pause or minimum would be lost. The sentence names the key, and shows what nobody sees."""
+    entries: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"tables": location, "pause": True}, "rules[0].tables: "),
+        ({"tables": "/a", "external_roots": ["/b", location]}, "rules[0].external_roots[1]: "),
+    )
+    for entry, key in entries:
+        with pytest.raises(UsageError) as caught:
+            parse({"version": 1, "rules": [entry]})
+        assert caught.value.code == "bad_policy"
+        assert f"policy s3://ops/policy.json: {key}expected a" in str(caught.value)
+        assert str(caught.value).endswith(f"found {location!a}")
+
+
+def test_odd_locations_of_tables_are_accepted() -> None:
+    """Blanks inside, other letters and every spelling of a scheme; only a bucket has no upper case."""
+    for location in ("s3a://lake/Sales DB/o:1", "S3://lake/Ä", "file:///A b/c", "/a b/s3:/x", "/", "memory://Lake/x"):
+        assert parse({"version": 1, "rules": [{"tables": location}]}).rules
 
 
 def test_the_documented_rules_about_tags_are_valid() -> None:

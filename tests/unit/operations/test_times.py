@@ -3,7 +3,7 @@
 import pytest
 
 from lakesweep.errors import UsageError
-from lakesweep.runs.parameters.times import parse_span_ms, parse_time_ms, say_time
+from lakesweep.runs.parameters.times import parse_past, parse_span_ms, parse_time_ms, say_time
 
 
 @pytest.mark.parametrize(
@@ -36,20 +36,31 @@ def test_no_times(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "span_ms"), [("0", 0), ("500 ms", 500), ("10 min", 600_000), ("1 d", 86_400_000), ("999 us", 0)]
+    ("text", "span_ms"),
+    [("0", 0), ("500 ms", 500), ("10 min", 600_000), ("1 d", 86_400_000), ("1999 micros", 1), ("0 ns", 0)],
 )
 def test_durations(text: str, span_ms: int) -> None:
     """As Paimon writes them."""
-    if text == "999 us":
-        text = "999 micros"
     assert parse_span_ms(text, "grace") == span_ms
 
 
-@pytest.mark.parametrize("text", ["", "-1 s", "1 fortnight", "1.5 h", "PT1H"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "-1 s", "1 fortnight", "1.5 h", "PT1H", "3 d\0", "3 d\n", "\t3 d", "1 ns", "1 \u00b5s", "999 micros"],
+)
 def test_no_durations(text: str) -> None:
     """Nothing else."""
     with pytest.raises(UsageError, match="grace: expected a duration"):
         parse_span_ms(text, "grace")
+
+
+@pytest.mark.parametrize(
+    "text", ["3 d\0", "3 d\n", "1 ns", "1 \u00b5s", "2026-01-31\n12:00:00Z", "2026-01-31\x0012:00:00Z"]
+)
+def test_no_ages(text: str) -> None:
+    """An age that nobody can see, or that silently would be 0, is none."""
+    with pytest.raises(UsageError, match="older_than: expected an age with its unit"):
+        parse_past(text, "older_than")
 
 
 def test_times_are_said_with_their_zone() -> None:

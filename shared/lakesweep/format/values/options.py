@@ -60,6 +60,17 @@ def parse_duration_ms(text: str, key: str) -> int:
     return parse_duration_ns(text, key) // 1_000_000
 
 
+def parse_stated_ms(text: str, key: str) -> int:
+    """Read a duration that a person states outside of table options, in whole milliseconds.
+
+    A duration below 1 ms would silently count as 0, and characters that nobody sees hide a slip. Both are refused.
+    """
+    nanos = parse_duration_ns(text, key)
+    if not text.isprintable() or 0 < nanos < 1_000_000:
+        raise bad_option(key, "a duration such as 1 d, of at least 1 ms or 0", text)
+    return nanos // 1_000_000
+
+
 def parse_memory_bytes(text: str, key: str) -> int:
     """Read a memory size such as `128 mb`; every unit is a power of 1024."""
     number, unit = _number_and_unit(text, key, "a memory size such as 128 mb")

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 
 from lakesweep.errors import FormatError, UsageError
-from lakesweep.format.values.options import parse_duration_ms
+from lakesweep.format.values.options import parse_stated_ms
 from lakesweep.runs.parameters.age import Age
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -37,7 +37,7 @@ def parse_past(text: str, name: str) -> int | Age:
             _refuse_number(int(text[:20]), name, expected)
         return _time_ms(text, name, expected)
     try:
-        return Age(parse_duration_ms(text, name))
+        return Age(parse_stated_ms(text, name))
     except FormatError:
         return _time_ms(text, name, expected)
 
@@ -54,10 +54,11 @@ def parse_span_ms(text: str, name: str, meant: str = "s") -> int:
         UsageError: The text is no duration. Paimon reads a number without a unit as milliseconds, people do not.
     """
     try:
-        span_ms = parse_duration_ms(text, name)
+        span_ms = parse_stated_ms(text, name)
     except FormatError as error:
         raise UsageError(
-            f"{name}: expected a duration such as 10 min, 1 d or 500 ms, found {text!r}", code="bad_argument"
+            f"{name}: expected a duration such as 10 min, 1 d or 500 ms, at least 1 ms or 0, found {text!r}",
+            code="bad_argument",
         ) from error
     number = text.strip()
     if _is_number(number) and span_ms:
@@ -90,7 +91,7 @@ def _time_ms(text: str, name: str, expected: str) -> int:
         number = int(text) if len(text) <= 19 else _refuse(text, name, expected)
         return _refuse_number(number, name, expected) if number in _IN_SECONDS else number
     try:
-        time = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text if text.isprintable() else "")  # any character may stand before the hours
     except ValueError:
         return _refuse(text, name, expected)
     if time.tzinfo is None:
