@@ -155,8 +155,9 @@ def _of_changelogs(call: Call) -> ExpireChangelogsArguments:
 def _of_tags(call: Call) -> ExpireTagsArguments:
     older_than_ms, keep = _cutoff_ms(call), tag_call.keep_rules(call)
     if keep and older_than_ms is not None:
+        name = given.OLDER_THAN.name if call[given.RETAINED] is None else given.RETAINED.name
         raise UsageError(
-            "older_than applies to all tags, and pattern to some; expected one of the two", code="bad_argument"
+            f"{name} applies to all tags, and pattern to some; expected one of the two", code="bad_argument"
         )
     return ExpireTagsArguments(older_than_ms, keep, call[given.TIME_ZONE], call[OPTIONS])
 

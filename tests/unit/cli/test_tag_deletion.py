@@ -131,9 +131,22 @@ def test_sentences_about_what_was_typed(
 def test_expire_by_age_and_by_name_at_once(place: tuple[str, list[str]], capsys: pytest.CaptureFixture[str]) -> None:
     """It would take tags that the pattern leaves out."""
     root, control = place
-    words = ["--pattern", "20*", "--keep-last", "1", "--older-than", "2026-02-01T00:00:00Z", "--execute"]
-    assert main(["expire-tags", root, *words, *control]) == 2
-    assert capsys.readouterr().err.strip() == (
-        "lakesweep: --older-than applies to all tags, and --pattern to some; expected one of the two"
-    )
+    for option, value in (("--older-than", "2026-02-01T00:00:00Z"), ("--time-retained", "1 d")):
+        words = ["--pattern", "20*", "--keep-last", "1", option, value, "--execute"]
+        assert main(["expire-tags", root, *words, *control]) == 2
+        assert capsys.readouterr().err.strip() == (
+            f"lakesweep: {option} applies to all tags, and --pattern to some; expected one of the two"
+        )
     assert len(tags(root)) == 3
+
+
+def test_a_future_cutoff_deletes_no_tag(place: tuple[str, list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+    """A slip in the year would delete every tag."""
+    root, control = place
+    before = tags(root)
+    for time in ("2999-01-01T00:00:00Z", "9999999999999999999"):
+        assert main(["expire-tags", root, "--older-than", time, "--execute", "--json", *control]) == 3
+        captured = capsys.readouterr()
+        assert json.loads(captured.out)["refusal"]["code"] == "cutoff_in_future"
+        assert "--older-than is " in captured.err
+    assert tags(root) == before

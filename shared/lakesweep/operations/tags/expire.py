@@ -18,6 +18,7 @@ from lakesweep.operations.tags.rules.periods import period_of
 from lakesweep.runs.damage import lost_findings, warnings_of
 from lakesweep.runs.fleet import rule_of, ruling_of
 from lakesweep.runs.parameters.parameter import stated
+from lakesweep.runs.parameters.retention_options import time_retained
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView, begin, inputs_of
@@ -62,13 +63,16 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, view: TableVi
         view: The table as it was just listed, if it was.
 
     Raises:
-        RefusedError: This is no table, a rule is invalid, or Paimon would call callbacks when it deletes a tag.
+        RefusedError: This is no table, a rule is invalid, `older_than` is in the future, or Paimon would call callbacks
+            when it deletes a tag.
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
 
     Source: Paimon `TagTimeExpire`, `TagAutoCreation`.
     """
     view = begin(table, OPERATION) if view is None else replace(view, operation=OPERATION)
+    if arguments.older_than_ms is not None:
+        time_retained(arguments.older_than_ms, view.now_ms, table.clock_ms())  # refuses a time in the future
     options = {**view.schema.options, **arguments.options}
     ruling = ruling_of(table)
     keep = tuple(dict.fromkeys((*arguments.keep, *rule_of(ruling).tags)))
