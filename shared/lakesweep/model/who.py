@@ -4,6 +4,9 @@ from dataclasses import asdict, dataclass
 
 from lakesweep import __version__
 
+_SHOWN = 200
+"""At most this many characters of a text are shown: whoever can write the control location can write any text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Who:
@@ -19,8 +22,9 @@ class Who:
         return asdict(self)
 
     def __str__(self) -> str:
-        place = "" if self.actor.endswith(f"@{self.host}") else f" on {self.host}"
-        return f"{self.actor}{place} (version {self.version})"
+        actor, host, version = self.actor[:_SHOWN], self.host[:_SHOWN], self.version[:_SHOWN]
+        place = "" if self.actor.endswith(f"@{self.host}") else f" on {host}"
+        return f"{actor}{place} (version {version})"
 
 
 def nobody() -> Who:

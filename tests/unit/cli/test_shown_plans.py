@@ -318,6 +318,37 @@ def test_an_id_that_no_plan_has(folder: Path, control: Path, command: str, plan_
     assert (contents(folder), contents(control)) == before
 
 
+@pytest.mark.parametrize("words", [("report",), ("undo",), ("undo", "--execute")])
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_a_long_id_that_no_run_has(
+    folder: Path, control: Path, tmp_path: Path, words: tuple[str, ...], is_paused: bool
+) -> None:
+    """The message shows its beginning."""
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps({"version": 1, "rules": [{"tables": str(folder), "pause": is_paused}]}))
+    command, *more = words
+    argv = () if command == "report" else ("--policy", policy)
+    answer = call(command, folder, "x" * 5000, *argv, *more, "--json")
+    error = answer.document["error"] if command == "report" else answer.document["refusal"]
+    expected = "paused" if is_paused and more else "no_such_run"
+    assert (answer.exit_code, error["code"]) == (3, expected)
+    assert "x" * 200 in answer.messages
+    assert len(answer.messages) < 800
+
+
+def test_a_long_name_of_a_forged_plan_is_shown_in_part(folder: Path, control: Path) -> None:
+    """Whoever can write the control location can write any name."""
+    plan_id = planned(folder)["plan_id"]
+    (path,) = control.rglob("header.json")
+    header = json.loads(path.read_text())
+    path.write_text(json.dumps({**header, "by": dict.fromkeys(("actor", "host", "version"), "y" * 200_000)}))
+    answer = call("plans", folder, plan_id)
+    assert answer.exit_code == 0
+    (line,) = (line for line in answer.printed.splitlines() if line.startswith("made "))
+    assert "y" * 200 in line
+    assert len(line) < 800
+
+
 def test_files_without_a_plan(folder: Path, control: Path) -> None:
     answer = call("plans", folder, "--files", "--json")
     assert (answer.exit_code, answer.document["error"]["code"]) == (2, "bad_argument")

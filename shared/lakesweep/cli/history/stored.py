@@ -245,7 +245,7 @@ def stored_report(table: Table, run_id: str) -> Document:
         RefusedError: The table has no such run.
     """
     if not _RUN_ID.fullmatch(run_id):
-        raise RefusedError(f"table {table.ref}: {run_id!r} is not a run id", code="no_such_run")
+        raise RefusedError(f"table {table.ref}: {run_id[:200]!r} is not a run id", code="no_such_run")
     area = require_control(table)
     try:
         return load_report(area, run_id)

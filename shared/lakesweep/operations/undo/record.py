@@ -60,6 +60,8 @@ def load_record(area: ControlArea, run_id: str) -> RunRecord:
         RefusedError: `no_such_run`, `run_unfinished`, `plan_stale`, `not_undoable`, `nothing_to_undo`,
             `not_versioned`, `unknown_result`, or as `load_plan`.
     """
+    if not _RUN_ID.fullmatch(run_id):
+        raise RefusedError(f"table {area.table}: expected a run id, found {run_id[:200]!r}", code="no_such_run")
     begun = read_lease(area).intent
     if begun is not None:
         raise _refusal(
@@ -69,8 +71,6 @@ def load_record(area: ControlArea, run_id: str) -> RunRecord:
             f"plan {begun.plan_id}, which run {begun.runs[-1]} began, has not ended; expected it to be finished first, "
             f"as lakesweep execute TABLE {begun.plan_id} does",
         )
-    if not _RUN_ID.fullmatch(run_id):
-        raise RefusedError(f"table {area.table}: expected a run id, found {run_id!r}", code="no_such_run")
     plan_id = plan_of_run(area, run_id) or _plan_that_it_ended(area, run_id)
     if plan_id is None:
         raise _refusal(area, run_id, "nothing_to_undo", "it deleted nothing")

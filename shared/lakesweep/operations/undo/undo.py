@@ -81,7 +81,9 @@ def _check_not_paused(table: Table, run_id: str) -> None:
     try:
         watched_ruling(table)
     except RefusedError as error:
-        raise RefusedError(f"{error}; run {run_id} can be undone when the pause is over", code=error.code) from error
+        raise RefusedError(
+            f"{error}; run {run_id[:200]} can be undone when the pause is over", code=error.code
+        ) from error
 
 
 def _execute(table: Table, area: ControlArea, run_id: str) -> RunReport:
