@@ -142,8 +142,7 @@ def _carried_out(
         told = dataclasses.replace(report.refusal, message=_located(table, report.refusal.message))
         report = dataclasses.replace(report, refusal=told)
     has_deleted = report.requests.get("delete", 0) > 0 and not report.is_withdrawn
-    if report.branch is not None and report.status == "refused" and has_deleted:
-        # refused halfway: objects are already deleted
+    if report.branch is not None and report.status == "refused" and has_deleted:  # refused halfway
         report = dataclasses.replace(report, status="partial", executed=True)
     noticed = (*alias_warnings(table.area, table.store), *control_warnings(table.area, table.store))
     report = dataclasses.replace(report, warnings=(*noticed, *report.warnings))

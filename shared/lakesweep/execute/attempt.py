@@ -35,6 +35,8 @@ class Executed:
     """The code word for the message."""
     warnings: tuple[str, ...] = ()
     """Further facts that people should know."""
+    is_overtaken: bool = False
+    """Another run deleted all documents of the plan before this run began, so this run deleted nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ Roots that vanish below the plan's end are normal: this run removes them.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
@@ -58,6 +58,8 @@ class RootRecheck:
     writes LATEST first."""
     listed: frozenset[str] = frozenset()
     """Paths of the roots that the last recheck found. Before the first recheck: of the roots in the plan."""
+    etags: Mapping[str, str] = field(default_factory=dict)
+    """Path -> ETag of the roots and consumers that the last recheck found."""
     _consumers: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -103,6 +105,7 @@ class RootRecheck:
         """
         listing = self._settled_listing()
         own = listing.branches.get(self.header.branch) or BranchListing(self.header.branch)
+        self.etags = listing.etags() | {ref.path: ref.etag for ref in own.consumers}
         self.listed = frozenset(ref.path for ref in listing.roots())
         self._check_snapshots(own)
         self._check_latest(own)

@@ -104,6 +104,8 @@ def execute_plan(
     def store(executed: Executed) -> None:
         report = executed_report(table, plan, run_id, executed, warnings + executed.warnings)
         report = replace(report, is_stored_plan=not begin.has_just_planned)
+        if executed.is_overtaken and report.is_stored_plan:  # after a new plan, later steps must list the table again
+            report = replace(report, status="nothing_to_do")
         ended = None if executed.status == "interrupted" else executed.status
         times_ms = (started_ms, table.store.now_ms())
         store_report(

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -71,12 +72,18 @@ def test_a_plan_whose_snapshots_another_run_deleted_says_so(folder: Path, contro
     """The run deletes nothing: the files are left to the run that deleted the snapshots."""
     first, second = planned(folder), planned(folder)
     call("execute", folder, first["plan_id"])
+    said = call("plans", folder, second["plan_id"], "--json").document["recheck"]
+    assert (said["holds"], said["code"]) == (None, "overtaken")
+    assert "nothing is left to do: " in call("plans", folder, second["plan_id"]).printed
     late = call("execute", folder, second["plan_id"])
     assert late.exit_code == 0
+    assert "branch main: nothing to do" in late.printed
     assert "gone       4 objects were gone already" in late.printed.splitlines()
     assert "deleted  " not in late.printed
     assert "another maintainer has deleted the 4 documents of the plan" in late.messages
-    assert call("runs", folder, "--json").document["runs"][0]["deleted"] == 0
+    run = call("runs", folder, "--json").document["runs"][0]
+    assert (run["status"], run["deleted"]) == ("nothing_to_do", 0)
+    assert call("plans", folder, second["plan_id"], "--json").document["status"] == "done"
 
 
 def test_objects_that_a_recheck_kept_are_not_gone(table: TableBuilder, folder: Path, control: Path) -> None:
@@ -255,6 +262,38 @@ def test_a_paused_table_is_said(folder: Path, control: Path, tmp_path: Path) -> 
     policy.write_text(json.dumps({"version": 1, "rules": [{"tables": f"{folder.parent}", "pause": True}]}))
     found = call("plans", folder, plan_id, "--policy", policy, "--json").document
     assert (found["recheck"]["holds"], found["recheck"]["code"]) == (False, "paused")
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "code"),
+    [
+        (("delete-tag", "two"), "tag/tag-two", "stale"),
+        (("expire-tags",), "tag/tag-two", "stale"),
+        (("rename-tag", "two", "new"), "tag/tag-two", "overtaken"),
+        (("rename-tag", "two", "new"), "tag/tag-new", "stale"),
+        (("clear-consumers",), "consumer/consumer-reader", "stale"),
+    ],
+    ids=lambda value: "-".join(value[:1]) if isinstance(value, tuple) else value,
+)
+def test_documents_that_were_rewritten_make_a_plan_stale(
+    table: TableBuilder, folder: Path, control: Path, words: tuple[str, ...], path: str, code: str
+) -> None:
+    """The recheck says what `execute` says."""
+    table.tag("two", snapshot=2, ttl=timedelta(minutes=1))
+    table.consumer("reader", 2)
+    command, *rest = words
+    plan_id = call(command, folder, *rest, "--json").document["plan_id"]
+    assert call("plans", folder, plan_id, "--json").document["recheck"]["holds"] is True
+    if "tag" in path:
+        table.tag(path.removeprefix("tag/tag-"), snapshot=4)
+    else:
+        table.consumer("reader", 3)
+    said = call("plans", folder, plan_id, "--json").document["recheck"]
+    assert (said["holds"], said["code"]) == (False, code)
+    before = contents(folder)
+    answer = call("execute", folder, plan_id, "--json")
+    assert (answer.exit_code, answer.document["refusal"]) == (3, {"code": code, "message": said["message"]})
+    assert contents(folder) == before
 
 
 @pytest.mark.parametrize("change", ["gone", "another"])

@@ -28,7 +28,8 @@ def plans(
     """List the stored plans of a table, newest first.
 
     With PLAN_ID: show the plan as it was shown when it was made, who made it, and whether it still holds. For this,
-    Lakesweep checks what `execute` checks first. It takes no lease and changes nothing.
+    Lakesweep checks what `execute` checks first. It takes no lease and changes nothing. Only `execute` checks whether a
+    single file was rewritten.
     """
     from lakesweep.cli.answer import answer_document
     from lakesweep.cli.history.stored import list_plans

@@ -87,7 +87,8 @@ class StoredPlan:
             yield f"{'run':<10} {document['run_id']}"
         if document["undone_by"] is not None:
             yield f"{'undone':<10} by run {document['undone_by']}"
-        holds = {True: "yes, if executed now", False: "no", None: "not known"}[recheck["holds"]]
+        unknown = "nothing is left to do" if recheck["code"] == "overtaken" else "not known"
+        holds = {True: "yes, if executed now", False: "no", None: unknown}[recheck["holds"]]
         kept = f"; execute would keep {recheck['kept']} of its objects by now" if recheck["kept"] else ""
         yield f"{'holds':<10} {holds}{'' if recheck['message'] is None else ': ' + recheck['message']}{kept}"
 

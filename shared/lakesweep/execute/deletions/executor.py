@@ -65,6 +65,12 @@ from lakesweep.storage.store import DeleteResult
 from lakesweep.table.discover import ROOT_FOLDERS, discover
 
 _GONE = ("deleted", "already_gone")
+_CONDITIONAL = frozenset({"tag", "consumer", "changelog_document"})
+"""Kinds that a recheck lists, and whose ETags it otherwise compares only while they are deleted or written."""
+
+
+class OvertakenError(StalePlanError):
+    """Another run has deleted all documents of a stored plan. Its execution deletes nothing, and ends the plan."""
 
 
 def execute(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
@@ -95,7 +101,8 @@ def recheck_plan(env: Environment, plan: Plan) -> int:
         How many objects the execution would keep.
 
     Raises:
-        StalePlanError: The execution would delete nothing.
+        OvertakenError: The execution would delete nothing, and end the plan.
+        StalePlanError: The plan is stale.
         RefusedError: A root cannot be read.
         StorageError: A request failed.
     """
@@ -121,6 +128,7 @@ class _Execution(UnderLease):
         self._epoch_began_ms = env.area.store.now_ms()
         self._kept: dict[str, str] = {}
         self._warnings: tuple[str, ...] = ()
+        self._was_overtaken = False
         self._untold: frozenset[str] = frozenset()
         """Paths that an earlier run was about to delete, where the store cannot tell whether it did."""
         self._outcome = Outcome()
@@ -163,18 +171,39 @@ class _Execution(UnderLease):
             is_put_off = isinstance(error, HeldBackError | OutOfTimeError) and self._is_of_orphans
             status = "put_off" if is_put_off and not self._lease.is_let_go else "interrupted"
             return Executed(status, self._outcome, str(error), error.code, self._warnings)
-        return Executed("partial" if self._outcome.failed else "done", self._outcome, warnings=self._warnings)
+        status = "partial" if self._outcome.failed else "done"
+        return Executed(status, self._outcome, warnings=self._warnings, is_overtaken=self._was_overtaken)
 
     def recheck(self) -> int:
         """See `recheck_plan`."""
         self._keep_outside(self._plan.actions)
         if self._look(self._plan.actions, asks_all=self._ask_all(self._plan.actions), is_new=True):
-            raise StalePlanError(
-                f"table {self._plan.header.table}: another maintainer has deleted all {len(self._roots)} documents of "
-                "the plan since it was made; expected them there",
+            raise OvertakenError(
+                f"table {self._plan.header.table}: another run has deleted all {len(self._roots)} documents of the "
+                "plan since it was made; execute would delete nothing",
                 code="overtaken",
             )
+        for action in self._plan.actions:
+            self._check_condition(action)
         return len(self._kept)
+
+    def _check_condition(self, action: Action) -> None:
+        """Make sure that no condition of an action fails by what the last recheck listed.
+
+        Raises:
+            StalePlanError: As its execution raises.
+        """
+        found = self._recheck.etags.get(action.path)
+        if isinstance(action, Delete):
+            if action.kind in _CONDITIONAL and found is not None and action.etag not in (None, found):
+                raise self._rewritten(action.path)
+            return
+        if action.kind not in _CONDITIONAL or self._is_past(action):
+            return
+        old = self._lost_name(action)
+        is_other = found is not None if action.if_absent else action.etag not in (None, found)
+        if (old or is_other) and not self._holds(action):
+            raise self._rewritten(action.path) if old is None else self._moved_from_nothing(old.path)
 
     def _keep_outside(self, pending: Sequence[Action]) -> None:
         """Exclude objects outside the table that may not be deleted there, whatever the plan says."""
@@ -299,6 +328,7 @@ class _Execution(UnderLease):
     def _note_overtaken(self) -> None:
         """Count the documents that are gone. Their files are left to the maintainer that deleted the documents."""
         gone = len(self._roots)
+        self._was_overtaken = True
         self._outcome += Outcome(already_gone=gone)
         self._warnings += (
             f"another maintainer has deleted the {gone} documents of the plan since it was made; the files of these "
@@ -382,24 +412,36 @@ class _Execution(UnderLease):
             StalePlanError: A different object is there.
         """
         store, key = self._env.stores.resolve(action.path)
-        body = to_bytes(action.body)
-        old = next(iter(removed_roots(self._plan.actions)), None) if action.phase == TAG_PHASE else None
-        if old is not None and not self._is_there(old):
+        if old := self._lost_name(action):
             # Either an earlier run has renamed the tag, or others deleted it, and maybe its files. It must not return.
-            with suppress(ObjectNotFoundError):
-                if store.read(key).data == body:
-                    return
+            if self._holds(action):
+                return
             raise self._moved_from_nothing(old.path)
         try:
-            etag = store.put(key, body, if_absent=action.if_absent, if_match=action.etag)
+            etag = store.put(key, to_bytes(action.body), if_absent=action.if_absent, if_match=action.etag)
         except PreconditionFailedError as error:
-            with suppress(ObjectNotFoundError):
-                if store.read(key).data == body:
-                    return
-            raise StalePlanError(
-                f"table {self._plan.header.table}: {action.path} is another document than when the plan was made"
-            ) from error
+            if self._holds(action):
+                return
+            raise self._rewritten(action.path) from error
         self._progress.written[action.path] = etag
+
+    def _holds(self, action: Put) -> bool:
+        """Tell whether the object is there as the plan writes it."""
+        store, key = self._env.stores.resolve(action.path)
+        try:
+            return store.read(key).data == to_bytes(action.body)
+        except ObjectNotFoundError:
+            return False
+
+    def _lost_name(self, action: Put) -> Delete | None:
+        """Return the old name of a renamed tag, if others or an earlier run deleted or replaced that tag."""
+        old = next(iter(removed_roots(self._plan.actions)), None) if action.phase == TAG_PHASE else None
+        return None if old is None or self._is_there(old) else old
+
+    def _rewritten(self, path: str) -> StalePlanError:
+        return StalePlanError(
+            f"table {self._plan.header.table}: {path} is another document than when the plan was made"
+        )
 
     def _is_there(self, document: Delete) -> bool:
         """Tell whether the plan's version of a document existed at the last recheck."""
@@ -441,9 +483,7 @@ class _Execution(UnderLease):
                 what = f". {written[0]} was written meanwhile and is kept; some of its files may be missing"
                 raise self._moved_from_nothing(path, what)
             if result.code == "precondition_failed":
-                raise StalePlanError(
-                    f"table {self._plan.header.table}: {path} is another document than when the plan was made"
-                )
+                raise self._rewritten(path)
             if not result.ok and step != CONSUMER_PHASE:
                 what = "tags" if step == TAG_PHASE else "snapshot documents"
                 raise MaintenanceError(

@@ -8,7 +8,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.intent import Intent
 from lakesweep.errors import MaintenanceError, RefusedError, UsageError
 from lakesweep.execute.branch_rewrites.rewrite import recheck_rewrite
-from lakesweep.execute.deletions.executor import recheck_plan
+from lakesweep.execute.deletions.executor import OvertakenError, recheck_plan
 from lakesweep.execute.part_actions import deletions_by_part
 from lakesweep.execute.present import NewRoots
 from lakesweep.execute.recheck import RootRecheck
@@ -26,7 +26,7 @@ class Recheck:
     """The answer."""
 
     holds: bool | None
-    """`None`: not known."""
+    """`None`: not known, or the execution would end the plan and delete nothing."""
     code: str | None = None
     message: str | None = None
     """Why it does not hold, or why that is not known."""
@@ -52,6 +52,8 @@ def recheck_stored(table: Table, area: ControlArea, plan: Plan, begun: Intent | 
             refuse_stored(area, str(table.ref), plan.header, begun)
         check_same_table(table, plan.header)
         return Recheck(True, kept=_recheck(table, area, plan))
+    except OvertakenError as error:
+        return Recheck(None, error.code, str(error))
     except RefusedError as error:
         return Recheck(False, error.code, str(error))
     except UsageError:
