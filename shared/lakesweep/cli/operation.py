@@ -7,6 +7,7 @@ from typing import Any
 
 from lakesweep.cli.answer import answer_database, answer_operation
 from lakesweep.cli.options import Place
+from lakesweep.control.lease import read_lease
 from lakesweep.errors import MaintenanceError, UsageError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.registry import run_operation
@@ -39,11 +40,13 @@ def run_named(
     given = [each for each in SIGNATURES[name].parameters if each.is_own or arguments.get(each.name) is not None]
 
     def run(table: Table) -> RunReport:
+        begun = () if execute else unfinished(table)
         try:
             report = run_operation(table, name, {**arguments, "options": _pairs(options)}, execute=execute)
         except MaintenanceError as error:
             error.args = (as_typed(str(error), given),)
             raise
+        report = replace(report, warnings=(*begun, *report.warnings))
         if report.refusal is None:
             return report
         return replace(report, refusal=replace(report.refusal, message=as_typed(report.refusal.message, given)))
@@ -51,6 +54,22 @@ def run_named(
     if not may_be_database:
         return answer_operation(place, name, run)
     return answer_database(place, name, run, of_one_table)
+
+
+def unfinished(table: Table) -> tuple[str, ...]:
+    """Return a sentence about a plan that a run has begun, since the next run finishes it before its own work."""
+    if table.area is None:
+        return ()
+    try:
+        intent = read_lease(table.area).intent
+    except MaintenanceError:
+        return ()  # the operation meets the same error, or does not need the lease
+    if intent is None:
+        return ()
+    return (
+        f"run {intent.runs[-1]} began plan {intent.plan_id} and has not finished it; the next call with --execute "
+        f"finishes it first, as does lakesweep execute with this plan",
+    )
 
 
 def as_typed(message: str, given: Iterable[Parameter[Any]]) -> str:

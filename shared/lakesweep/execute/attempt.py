@@ -55,6 +55,8 @@ class Environment:
     throttled: Callable[[], int] = lambda: 0
     """How many answers so far asked for fewer requests."""
     progress: Progress = no_progress
+    say: Callable[[str], None] = lambda sentence: None
+    """Called with a sentence for the person who waits."""
     clear: frozenset[str] = frozenset()
     """Manifests that name no file of the plan."""
 

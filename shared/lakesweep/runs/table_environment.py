@@ -37,6 +37,7 @@ def environment(table: Table, area: ControlArea, plan: Plan, *, trusts_cache: bo
         sleep=table.sleep,
         check_time=table.check_time,
         progress=table.progress,
+        say=table.say,
         throttled=lambda: table.counter.throttled,
         clear=manifests if plan_id == plan.header.plan_id else frozenset(),
     )

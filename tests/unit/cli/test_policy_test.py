@@ -109,11 +109,6 @@ def test_what_the_policy_means(lake: Path, rules: tuple[dict[str, object], ...],
         ),
         ({"mode": "delete"}, {}, "the rule for {own} states nothing"),
         (
-            {},
-            {"retention": DAILY},
-            "the rule for {lake} decides nothing here: rules of longer folders state the same keys",
-        ),
-        (
             {"tags": [{"pattern": "20*", "keep_last": 1}]},
             {"mode": "delete"},
             "the rule for {lake} has calendar rules, and no rule states a time_zone",

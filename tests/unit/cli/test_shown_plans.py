@@ -253,6 +253,10 @@ def test_a_plan_that_a_run_began_is_finished_by_the_next(folder: Path, control: 
     found = call("plans", folder, plan_id, "--json").document
     assert (found["status"], found["recheck"]["holds"]) == ("partial", None)
     assert "run r1 began the plan, and the next run finishes it" in call("plans", folder, plan_id).printed
+    for command in ("maintain", "expire-snapshots"):
+        dry = call(command, folder, "--json")
+        assert f"run r1 began plan {plan_id} and has not finished it" in dry.messages
+        assert any(plan_id in warning for warning in dry.document["warnings"])
 
 
 def test_a_paused_table_is_said(folder: Path, control: Path, tmp_path: Path) -> None:
@@ -463,8 +467,8 @@ def test_a_plan_of_a_table_that_was_made_anew(folder: Path, control: Path) -> No
     made = [planned(folder)["plan_id"], call("remove-orphan-files", folder, "--json").document["plan_id"]]
     shutil.rmtree(folder)
     write_table(folder, options={"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3"})
-    os.utime(folder / "schema/schema-0", (1_600_000_000, 1_600_000_000))  # the inode may be that of the old one
     orphans(folder, 3)
+    os.utime(folder / "schema/schema-0", (1_600_000_000, 1_600_000_000))  # the inode may be that of the old one
     before = contents(folder)
     for plan_id in made:
         found = call("plans", folder, plan_id, "--json").document["recheck"]

@@ -51,7 +51,14 @@ def explain(
             metavar="[FILE]", help="An object, relative to the table or as a full URI; by default the whole table."
         ),
     ] = None,
-    older_than: Annotated[str | None, option_of(OLDER_THAN)] = None,
+    older_than: Annotated[
+        str | None,
+        option_of(
+            OLDER_THAN.says(
+                "Cutoff of a scan: an age such as '3 d', ISO-8601 with a zone, or epoch milliseconds; by default a day."
+            )
+        ),
+    ] = None,
     quarantine: Annotated[
         str | None, option("--quarantine", "Quarantine of this table's orphan scans, such as '1 d'.", "DURATION")
     ] = None,

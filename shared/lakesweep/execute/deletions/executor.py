@@ -354,6 +354,8 @@ class _Execution(UnderLease):
         self._progress.others_were_here = self._progress.others_were_here or grace_ms > 0
         if grace_ms > 0:
             self._ledger.flush()
+            plan = f"plan {self._plan.header.plan_id}"
+            self._env.say(f"{plan}: waiting {grace_ms / 1000:g} s for readers (grace), before files are deleted")
         while grace_ms > 0:
             self._env.check_time(f"readers of what plan {self._plan.header.plan_id} removes")
             self._env.sleep(min(step_ms, grace_ms) / 1000)

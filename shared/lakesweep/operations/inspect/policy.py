@@ -119,8 +119,6 @@ def _doubts(rules: Sequence[FleetRule], merged: FleetRule) -> Iterator[str]:
     for rule in rules:
         if not rule.deciders:
             yield f"the rule for {rule.tables} states nothing"
-        elif rule.tables not in by.values():
-            yield f"the rule for {rule.tables} decides nothing here: rules of longer folders state the same keys"
         if rule.pause and not merged.pause:
             yield f"the rule for {by['pause']} lifts the pause of {rule.tables}"
         if merged.min_snapshots < rule.min_snapshots:
