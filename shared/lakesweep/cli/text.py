@@ -1,5 +1,6 @@
 """Reports as text. The text is made from the document that `--json` prints, so both always agree."""
 
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -228,9 +229,19 @@ def fields(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def columns(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """Render rows below a head; `None` is a dash. Each column is as wide as its widest text."""
+    """Render rows below a head; `None` is a dash. Each column is as wide as its widest text.
+
+    On a narrow terminal where the rows do not fit, each row is a block of lines instead.
+    """
+    from lakesweep.cli.terminal.style import is_too_narrow
+
     table = [tuple(head), *(tuple("-" if value is None else str(value) for value in row) for row in rows)]
     widths = [max(map(len, texts)) for texts in zip(*table, strict=True)]
+    if is_too_narrow(sum(widths) + 2 * len(widths) - 2, sys.stdout):
+        for row in table[1:]:
+            yield from fields(zip(table[0], row, strict=True))
+            yield ""
+        return
     for row in table:
         yield "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
 

@@ -311,6 +311,16 @@ def test_a_narrow_terminal_breaks_lines_between_words(folder: Path, monkeypatch:
     assert f"next       lakesweep execute {folder} " in received
 
 
+def test_a_narrow_terminal_shows_each_row_as_a_block(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    plan_id = call("expire-snapshots", folder, "--json").document["plan_id"]
+    lines = at_terminal(40, "plans", folder).splitlines()
+    assert lines[:3] == [f"PLAN       {plan_id}", "OPERATION  expire-snapshots", "BRANCH     main"]
+    assert lines[-1] == ""
+    assert len(call("plans", folder).printed.splitlines()) == 2, "not a terminal"
+
+
 def test_a_terminal_without_utf_8_gets_escapes(tmp_path: Path) -> None:
     """A name outside ASCII is printed, escaped, at a terminal that knows ASCII alone."""
     write_table(tmp_path / "säule")

@@ -155,7 +155,8 @@ def _holder(holder: Mapping[str, Any]) -> str:
 
 def _run(run: Mapping[str, Any]) -> str:
     result = run["result"].replace("_", " ") + (f" ({run['why']})" if run["why"] else "")
-    back = {True: "; restore it: lakesweep undo", False: "; it cannot be restored", None: ""}[run["restorable"]]
+    restore = f"; to restore it: lakesweep undo TABLE {run['run_id']}"
+    back = {True: restore, False: "; it cannot be restored", None: ""}[run["restorable"]]
     return f"{run['run_id']}, {human_time(run['time_ms'])}, {run['operation'] or '?'}: {result}; {run['reason']}{back}"
 
 

@@ -53,17 +53,21 @@ def painted(line: str) -> str:
     return line
 
 
+def is_too_narrow(width: int, stream: TextIO) -> bool:
+    """Tell whether a stream is a narrow terminal that cannot show a line of this width."""
+    return stream.isatty() and shutil.get_terminal_size().columns < min(_NARROW, width)
+
+
 def broken(line: str, stream: TextIO) -> Iterator[str]:
     """Yield a line in pieces that fit a narrow terminal. A long word, such as a path, stays in one piece."""
-    columns = shutil.get_terminal_size().columns
-    if not stream.isatty() or not columns < min(_NARROW, len(line)) or line.startswith(_COPIED):
+    if not is_too_narrow(len(line), stream) or line.startswith(_COPIED):
         yield line
         return
     text = line.lstrip()
     indent = " " * (len(line) - len(text))
     yield from textwrap.wrap(
         text,
-        max(_LEAST, columns),
+        max(_LEAST, shutil.get_terminal_size().columns),
         initial_indent=indent,
         subsequent_indent=f"{indent}    ",
         break_long_words=False,
