@@ -134,8 +134,10 @@ build: install ## Build functions and layers into .aws-sam (TARGET_PYTHON=/path/
 # A bucket in the stack's region. UPLOAD=no uploads nothing, and says how to.
 PREFIX ?= lakesweep
 UPLOAD ?= yes
-.PHONY: package
-package: build ## Package what CloudFormation, Terraform and CDK take into build/package, and upload it (BUCKET= PREFIX= UPLOAD=no)
+.PHONY: package package-bucket
+package-bucket:
+	@test -n "$(BUCKET)" || { echo "state the bucket: make package BUCKET=NAME" >&2; exit 2; }
+package: package-bucket build ## Package what CloudFormation, Terraform and CDK take into build/package, and upload it (BUCKET= PREFIX= UPLOAD=no)
 	@$(BIN)/python deploy/package.py --runtime $(RUNTIME) --architecture $(ARCHITECTURE) --bucket "$(BUCKET)" \
 		--prefix "$(PREFIX)" --output build/package $(if $(filter yes,$(UPLOAD)),--upload)
 

@@ -107,7 +107,8 @@ def main() -> None:
     prefix = given.prefix.strip("/")
     built_for = {"Runtime": given.runtime, "Architecture": given.architecture}
     template = package(given.build, built_for, given.bucket, prefix, given.output)
-    url = f"https://{given.bucket}.s3.REGION.amazonaws.com/{prefix}/{template.name}"
+    region = boto3.Session().region_name or "REGION"
+    url = f"https://{given.bucket}.s3.{region}.amazonaws.com/{prefix}/{template.name}"
     if given.upload:
         upload(given.output, given.bucket, prefix)
         sys.stdout.write(f"{url}\n")

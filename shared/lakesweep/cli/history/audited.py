@@ -20,6 +20,10 @@ from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
 
 Document = dict[str, Any]
+_UNKNOWN = (
+    "no report or plan says which table this is, or the table is in a store that this location does not spell, such as "
+    "one with an endpoint of its own"
+)
 
 
 def control_store(place: Place) -> Store | None:
@@ -60,7 +64,7 @@ def audit_of(place: Place) -> Document:
 def _audit_row(key: str, area: ControlArea | None) -> Document:
     found, problem = Audit((), 0, ()), None
     if area is None:
-        problem = "no report or plan says which table this is; audit the table by its location"
+        problem = f"{_UNKNOWN}; audit the table by its location"
     else:
         try:
             found = audit(area)
@@ -83,7 +87,7 @@ def runs_of_all(place: Place, control: Store, limit: int, since_ms: int | None) 
     problems: list[str] = []
     for known in known_tables(control):
         if known.area is None:
-            problems.append(f"{known.key}: no report or plan says which table this is")
+            problems.append(f"{known.key}: {_UNKNOWN}; name the table")
             continue
         each = dataclasses.replace(place, table=known.area.table, control=control.location, local_control=True)
         try:

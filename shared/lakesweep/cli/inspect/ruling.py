@@ -27,7 +27,11 @@ def retention_line(document: Mapping[str, Any]) -> str:
     """Render the retention of a document, and who states it."""
     fields = [] if document["policy"] is None else document["policy"]["fields"]
     folder = next((each["rule"] for each in fields if each["field"] == "retention"), None)
-    stated = {"schema": "stated by the schema", "policy": f"stated by the policy for {folder}", "defaults": "defaults"}
+    stated = {
+        "schema": "stated by the schema",
+        "policy": f"stated by the policy for {folder}",
+        "defaults": "defaults; a pass expires none",
+    }
     has_floor = any(each["field"].startswith("min_") for each in fields)
     least = ", and at least the policy's minimums" if has_floor else ""
     return f"{retention_text(document['retention'], 'snapshot')} ({stated[document['retention_from']]}){least}"
