@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lakesweep.cli.lost import lost_lines
+from lakesweep.cli.width import is_too_narrow
 
 Document = Mapping[str, Any]
 
@@ -233,8 +234,6 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[s
 
     On a narrow terminal where the rows do not fit, each row is a block of lines instead.
     """
-    from lakesweep.cli.terminal.style import is_too_narrow
-
     table = [tuple(head), *(tuple("-" if value is None else str(value) for value in row) for row in rows)]
     widths = [max(map(len, texts)) for texts in zip(*table, strict=True)]
     if is_too_narrow(sum(widths) + 2 * len(widths) - 2, sys.stdout):

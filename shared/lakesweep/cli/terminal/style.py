@@ -11,8 +11,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import TextIO
 
-_NARROW = 60
-"""With fewer columns, long lines are broken between words."""
+from lakesweep.cli.width import is_too_narrow
+
 _LEAST = 20
 _COPIED = ("next ", "mend ")
 """Lines with a command that a person copies."""
@@ -51,11 +51,6 @@ def painted(line: str) -> str:
             word = Style.parse(style).render(line[begin:end], color_system=ColorSystem.STANDARD)
             return line[:begin] + word + line[end:]
     return line
-
-
-def is_too_narrow(width: int, stream: TextIO) -> bool:
-    """Tell whether a stream is a narrow terminal that cannot show a line of this width."""
-    return stream.isatty() and shutil.get_terminal_size().columns < min(_NARROW, width)
 
 
 def broken(line: str, stream: TextIO) -> Iterator[str]:
