@@ -96,19 +96,6 @@ def test_a_refusal_that_follows_from_a_choice_ends_the_count() -> None:
     assert noted_ms(deployed) == 0
 
 
-def test_a_state_without_the_note_counts_as_before() -> None:
-    """An earlier version wrote it, so no pass is asked for because of an upgrade."""
-    deployed = Deployment()
-    deployed.table()
-    deployed.run(deployed.commit_event(6))
-    (key,) = (key for key in deployed.control_keys() if key.endswith("state.json"))
-    document = states(deployed)
-    del document["branches"]["main"]["refused_ms"]
-    deployed.control().put(key, json.dumps(document).encode())
-    answer = deployed.send("sweep", SWEEP)
-    assert (answer.metrics["TablesLagging"], deployed.waiting("expire")) == (0, [])
-
-
 def test_a_wrong_prefix_finds_no_table() -> None:
     deployed = Deployment()
     deployed.table()

@@ -139,8 +139,8 @@ def _carried_out(
         failed, exit_code = _failed(place, table, operation, error, counter.snapshot())
         return failed.to_json(), (), exit_code
     if report.refusal is not None and report.refusal.code == _NO_TABLE and not report.executed:
-        told = dataclasses.replace(report.refusal, message=_located(table, report.refusal.message))
-        report = dataclasses.replace(report, refusal=told)
+        refusal = dataclasses.replace(report.refusal, message=_located(table, report.refusal.message))
+        report = dataclasses.replace(report, refusal=refusal)
     has_deleted = report.requests.get("delete", 0) > 0 and not report.is_withdrawn
     if report.branch is not None and report.status == "refused" and has_deleted:  # refused halfway
         report = dataclasses.replace(report, status="partial", executed=True)

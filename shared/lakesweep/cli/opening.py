@@ -134,9 +134,9 @@ def control_location(place: Place, table: Location) -> str | None:
         control = parse_location(given(stated, "--control"))
         if table.scheme == "s3" and control.scheme == "file" and not place.local_control:
             raise UsageError(
-                f"control location {control} is on this machine and table {table} is in S3: maintainers on other "
-                "machines do not see the lease there; expected --control s3://bucket/prefix, the same for all "
-                "maintainers of the table, or --local-control if nobody else maintains it",
+                f"control location {control} is on this machine and table {table} is in S3, so maintainers on other "
+                "machines do not see the lease there; expected --control s3://bucket/prefix, which all maintainers of "
+                "the table name. If nobody else maintains it, add --local-control",
                 code="local_control",
             )
         return str(control)

@@ -27,11 +27,6 @@ _WRITES_ONLY = frozenset({"create-tag", "replace-tag", "auto-tags", "create-bran
 """Operations that delete nothing."""
 
 
-def dashed(operation: str) -> str:
-    """Return the operation of a stored report. Earlier versions wrote underscores."""
-    return operation.replace("_", "-")
-
-
 def report_lines(
     document: Document, *, is_step: bool = False, actions: Iterable[Document] | None = None
 ) -> Iterator[str]:

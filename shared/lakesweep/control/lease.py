@@ -219,7 +219,7 @@ class Lease:
 
 
 class NoLease(Lease):
-    """Stands for a lease that nobody took: reads need none, and every attempt to change a table is refused."""
+    """Take the place of a lease where a table is only read. Every attempt to change the table is refused."""
 
     def __init__(self, area: ControlArea) -> None:
         super().__init__(area, "", None)

@@ -167,8 +167,6 @@ def write_state(area: ControlArea, states: dict[str, BranchState]) -> None:
 
 def _state(value: object, path: str) -> BranchState:
     names = [field.name for field in dataclasses.fields(BranchState)]
-    if isinstance(value, dict):
-        value = {"refused_ms": 0, **value}  # earlier versions do not write it
     if not isinstance(value, dict) or not all(is_number(value.get(name)) for name in names):
         raise FormatError(f"{path}: expected the numbers {', '.join(names)} of each branch")
     return BranchState(**{name: value[name] for name in names})

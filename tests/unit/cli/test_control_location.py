@@ -47,8 +47,8 @@ def test_a_control_location_on_this_machine_is_refused_for_a_table_in_s3(bucket:
         document = answer.document.get("error") or answer.document["refusal"]
         assert (answer.exit_code, document["code"]) == (2, "local_control")
         assert str(document["message"]).startswith(
-            f"control location {tmp_path}/control is on this machine and table {TABLE} is in S3: maintainers on other "
-            "machines do not see the lease there; expected --control s3://bucket/prefix"
+            f"control location {tmp_path}/control is on this machine and table {TABLE} is in S3, so maintainers on "
+            "other machines do not see the lease there; expected --control s3://bucket/prefix"
         )
     assert not (tmp_path / "control").exists()
 

@@ -8,7 +8,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -140,7 +141,9 @@ def test_each_shell_has_a_script() -> None:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let progress show at once, and often."""
+    """Let progress show at once and often, and count what it shows."""
+    for name in ("say", "show_status"):
+        monkeypatch.setattr(progress, name, partial(_counted, getattr(progress, name)))
     monkeypatch.setattr(progress, "_FIRST_S", 0.0)
     monkeypatch.setattr(progress, "_AGAIN_S", 0.01)
     monkeypatch.setenv("TERM", "xterm")
@@ -154,17 +157,33 @@ def window(at_once: None) -> Iterator[Terminal]:
         yield opened
 
 
-def work(counts: list[tuple[str, int, int | None]], sentence: str = "") -> None:
+SHOWN = [0]
+
+
+def _counted(show: Callable[[str], None], text: str) -> None:
+    show(text)
+    SHOWN[0] += 1
+
+
+def wait_for_progress() -> None:
+    """Wait until progress was shown twice: the second time it began to show after this call."""
+    before, until = SHOWN[0], time.monotonic() + 20
+    while SHOWN[0] < before + 2 and time.monotonic() < until:
+        time.sleep(0.005)
+
+
+def work(counts: list[tuple[str, int, int | None]], sentence: str = "", *, is_shown: bool = True) -> None:
     """Do some work that takes a moment at each count."""
     counter = RequestCounter()
+    pause = wait_for_progress if is_shown else partial(time.sleep, 0.05)
     with shown_progress("expire-snapshots", counter) as note:
         for count in counts:
             counter.add("get", 7)
             note(*count)
-            time.sleep(0.05)
+            pause()
         if sentence:
             say(sentence)
-            time.sleep(0.05)
+            pause()
 
 
 def test_a_line_of_progress_names_what_is_counted_and_is_erased(window: Terminal) -> None:
@@ -198,7 +217,7 @@ def test_a_terminal_without_progress(every: str, term: str, window: Terminal, mo
     monkeypatch.setenv("LAKESWEEP_PROGRESS", every)
     monkeypatch.setenv("TERM", term)
     with contextlib.redirect_stderr(window.stream):
-        work([("objects listed", 1, None)])
+        work([("objects listed", 1, None)], is_shown=False)
     assert window.received() == ""
 
 
@@ -206,7 +225,7 @@ def test_plain_lines_of_progress_are_asked_for(at_once: None, monkeypatch: pytes
     """Without a terminal nothing is printed, unless $LAKESWEEP_PROGRESS says how often."""
     messages = io.StringIO()
     with contextlib.redirect_stderr(messages):
-        work([("objects listed", 1, None)])
+        work([("objects listed", 1, None)], is_shown=False)
         assert messages.getvalue() == ""
         monkeypatch.setattr(progress, "_seconds", lambda: 0.02)
         work([("objects listed", 1, None)])

@@ -122,6 +122,6 @@ def test_no_such_operation() -> None:
 
 def test_the_names_of_paimons_procedures_are_understood() -> None:
     """An answer has one spelling, whichever the call used."""
-    assert run_operation(table_of(MemoryStore()), "expire-snapshots", {}, execute=False).operation == "expire-snapshots"
-    assert operation_named("tag-schedule") == "tag-schedule"
+    assert run_operation(table_of(MemoryStore()), "expire_snapshots", {}, execute=False).operation == "expire-snapshots"
+    assert operation_named("trigger_tag_automatic_creation") == "tag-schedule"
     assert all(operation_named(name) == name for name in OPERATIONS)

@@ -7,7 +7,7 @@ import typer
 
 from lakesweep.cli.command import reads
 from lakesweep.cli.options import Limit, Place, option
-from lakesweep.cli.text import columns, dashed, human_bytes, human_time, report_lines
+from lakesweep.cli.text import columns, human_bytes, human_time, report_lines
 from lakesweep.errors import FormatError, MaintenanceError, UsageError
 
 
@@ -201,8 +201,10 @@ def report(
 
 def _dashed(report: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a stored report with the operation words of this version."""
+    from lakesweep.runs.parameters.signatures import operation_named
+
     steps = report["steps"] and [_dashed(step) for step in report["steps"]]
-    return {**report, "operation": dashed(report["operation"]), "steps": steps}
+    return {**report, "operation": operation_named(report["operation"]), "steps": steps}
 
 
 def _told(document: Mapping[str, Any]) -> Iterator[str]:

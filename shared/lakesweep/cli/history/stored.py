@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from lakesweep.cli.opening import require_control
-from lakesweep.cli.text import dashed
 from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.unreported import is_known, known_runs, unreported
 from lakesweep.control.lease import LeaseDocument, read_lease
@@ -19,6 +18,7 @@ from lakesweep.model.report import RunReport
 from lakesweep.operations.undo.record import UNKNOWN_RESULT, load_record
 from lakesweep.runs.database import is_table
 from lakesweep.runs.execution import LOCAL, PlanExecutor
+from lakesweep.runs.parameters.signatures import operation_named
 from lakesweep.runs.parameters.times import parse_span_ms
 from lakesweep.runs.run import execute_stored
 from lakesweep.runs.session import Table
@@ -212,7 +212,7 @@ def _run_row(
     report: Document = stored["report"]
     outcome: Document = report.get("outcome") or {}
     return {
-        "operation": dashed(report["operation"]),
+        "operation": operation_named(report["operation"]),
         **{name: report.get(name) for name in ("branch", "plan_id", "status")},
         **{name: stored.get(name) for name in ("started_ms", "finished_ms")},
         **{name: outcome.get(name, 0) for name in ("deleted", "bytes")},

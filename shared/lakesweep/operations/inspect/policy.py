@@ -1,7 +1,7 @@
 """`policy test`: what the fleet policy says about one table, which rule decides what, and what looks wrong in it.
 
-A warning stops nothing. It names a rule that means something else than its author may think: a folder that does not
-exist, a statement that a longer folder's rule weakens, or two statements of which only one can hold.
+A warning stops nothing. It names a rule whose author may have meant something else. Such a rule names a folder that
+does not exist, or a rule for a longer folder weakens it, or only one of two statements can hold.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -279,4 +279,4 @@ SIGNATURES: Mapping[str, Signature] = {
 
 def operation_named(name: str) -> str:
     """Return the word for an operation, such as `expire-snapshots`, also of the name of Paimon's procedure."""
-    return TAG_SCHEDULE.name if name == "tag-schedule" else name.replace("_", "-")
+    return TAG_SCHEDULE.name if name == "trigger_tag_automatic_creation" else name.replace("_", "-")
