@@ -132,7 +132,7 @@ def _instrument_generated_code(instrument: Callable[[Any], Any]) -> None:
         decode = compile_decoder(schema_text, wants)
         if len(seen) < INSTRUMENTED_DECODERS and (schema_text, wants) not in seen:
             seen.add((schema_text, wants))
-            instrument(decode)
+            instrument(getattr(decode, "careful", decode))
         return decode
 
     projection._compile = compile_and_instrument  # type: ignore[assignment]

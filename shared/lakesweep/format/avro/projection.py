@@ -2,7 +2,8 @@
 
 Most of a manifest is column statistics, which maintenance does not need. For each pair of a writer's schema and wanted
 fields, this module writes a Python function that knows the layout. It compiles the function once and caches it. The
-function reads twice as many entries per second as a general reader, and needs no compiled package.
+function reads twice as many entries per second as a general reader, and needs no compiled package. For records that
+look alike, `patterns` is twice as fast again.
 
 Records become tuples in the order of the wanted fields; a field that the file lacks is None.
 
@@ -18,6 +19,7 @@ from typing import Any
 from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format.avro.container import AvroFile
 from lakesweep.format.avro.decoder_source import BrokenRecordError, DecoderWriter, Want, long_tail
+from lakesweep.format.avro.patterns import PatternDecoder, UnusualError
 from lakesweep.format.avro.schema import parse_avro_schema
 from lakesweep.format.values.json_document import describe, parse_value, shorten
 
@@ -61,7 +63,8 @@ def compile_decoder(schema_text: bytes, wants: tuple[Want, ...], path: str) -> C
 def _compile(schema_text: bytes, wants: tuple[Want, ...]) -> Callable[[bytes, int], list[Row]]:
     root = parse_avro_schema(parse_value(schema_text, _SCHEMA), _SCHEMA)
     writer = DecoderWriter()
-    source = writer.decoder(root, Want("record", "record", required=True, fields=wants))
+    want = Want("record", "record", required=True, fields=wants)
+    source = writer.decoder(root, want)
     namespace: dict[str, Any] = {
         "tail": long_tail,
         "unpack_from": struct.unpack_from,
@@ -70,7 +73,10 @@ def _compile(schema_text: bytes, wants: tuple[Want, ...]) -> Callable[[bytes, in
     }
     exec(compile(source, "<projection>", "exec"), namespace)
     decode: Callable[[bytes, int], list[Row]] = namespace["decode"]
-    return decode
+    try:
+        return PatternDecoder(root, want, decode)
+    except UnusualError:
+        return decode
 
 
 def project(record: object, wants: tuple[Want, ...], path: str) -> Row:
