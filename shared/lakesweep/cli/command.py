@@ -39,9 +39,12 @@ class Command:
     """A command: its name is that of the function, with dashes."""
 
     function: Callable[..., int]
+    """Its docstring is the help."""
     examples: Sequence[str]
     signature: Signature | None = None
     """The operation that it runs; `None`: it only reads, or it runs something else."""
+    parsed: Callable[[Callable[..., int]], Callable[..., int]] = lambda function: function
+    """Makes the function that the parser reads. This takes time, so only a command that is called has it made."""
 
     @property
     def name(self) -> str:
@@ -65,15 +68,14 @@ def command(
         first: Options that only the command line has, before the others.
         last: The same, after the others.
     """
-    parameters = [each for each in (*first, *signature.parameters, *last) if each.typed is not None]
-
-    def wrap(function: Callable[[Typed], int]) -> Command:
+    def parsed(function: Callable[[Typed], int]) -> Callable[..., int]:
         def run(where: Place, /, execute: bool, **values: Any) -> int:
             given = {name: value for name, value in values.items() if value not in (None, False, [])}
             return function(Typed(signature, where, given, execute))
 
         run.__name__, run.__doc__ = function.__name__, function.__doc__
         keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters = [each for each in (*first, *signature.parameters, *last) if each.typed is not None]
         run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [
                 inspect.Parameter("where", inspect.Parameter.POSITIONAL_ONLY),
@@ -81,16 +83,16 @@ def command(
                 inspect.Parameter("execute", keyword, annotation=Execute, default=False),
             ]
         )
-        return Command(at_place(*place)(run), examples, signature)
+        return at_place(*place)(run)
 
-    return wrap
+    return lambda function: Command(function, examples, signature, parsed)
 
 
 def reads(
     *examples: str, place: Sequence[str], more: Callable[..., Any] | None = None
 ) -> Callable[[Callable[Concatenate[Place, P], int]], Command]:
     """Make a command of a function that runs no operation; see `at_place`."""
-    return lambda function: Command(at_place(*place, more=more)(function), examples)
+    return lambda function: Command(function, examples, None, at_place(*place, more=more))
 
 
 def option_of(parameter: Parameter[Any]) -> Any:

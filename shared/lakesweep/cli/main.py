@@ -6,7 +6,7 @@ A command imports its modules only when it runs, so that `--help` stays quick.
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Annotated
@@ -85,7 +85,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     for_people("--json" not in arguments)
-    command = fitted(typer.main.get_command(app()))
+    command = fitted(typer.main.get_command(app(arguments)))
     try:
         if arguments[:1] == [completion.ASK]:
             print_lines(completion.candidates(command, arguments[1:]))
@@ -119,8 +119,13 @@ def _stopped(stop: KeyboardInterrupt) -> int:
     return stop_exit_code(stop)
 
 
-def app() -> typer.Typer:
-    """Return the parser."""
+def app(words: Container[str] | None = None) -> typer.Typer:
+    """Return the parser.
+
+    Args:
+        words: The arguments. A command whose name is not among them gets no options, since they take most of the time.
+            By default all commands are complete.
+    """
     root = typer.Typer(
         add_completion=False,
         rich_markup_mode=None,  # rich would triple the time of --help
@@ -135,14 +140,24 @@ def app() -> typer.Typer:
     )
     root.callback()(_root)
     for each in COMMANDS:
-        root.command(each.name, short_help=summary(each.function), epilog=shown(each.examples))(each.function)
+        _add(root, each, words)
     for name, (what, commands) in GROUPS.items():
         group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=what, short_help=what)
         group.callback()(lambda: None)
         for each in commands:
-            group.command(each.name, short_help=summary(each.function), epilog=shown(each.examples))(each.function)
+            _add(group, each, words)
         root.add_typer(group, name=name)
     return root
+
+
+def _add(group: typer.Typer, command: Command, words: Container[str] | None) -> None:
+    is_named = words is None or command.name in words
+    function = command.parsed(command.function) if is_named else _unnamed
+    group.command(command.name, short_help=summary(command.function), epilog=shown(command.examples))(function)
+
+
+def _unnamed() -> int:
+    raise AssertionError("a command was called without its name")
 
 
 def _print_version(wanted: bool) -> None:

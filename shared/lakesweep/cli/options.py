@@ -111,11 +111,11 @@ def at_place(
             others.
         more: A dataclass of further options. The command gets one as its second argument.
     """
-    known = _options_of(Place)
-    names = tuple(name for name in known if _WITH.get(name, name) in (*_ALWAYS, *options))
-    further = {} if more is None else _options_of(more)
 
     def wrap(command: Callable[Concatenate[Place, P], int]) -> Callable[..., int]:
+        known = _options_of(Place)
+        names = tuple(name for name in known if _WITH.get(name, name) in (*_ALWAYS, *options))
+        further = {} if more is None else _options_of(more)
         own = [
             parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
             for parameter in list(inspect.signature(command).parameters.values())[1 if more is None else 2 :]
