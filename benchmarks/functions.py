@@ -6,6 +6,7 @@ python -m benchmarks.functions [--starts N] [--warm N]
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ import statistics
 import subprocess
 import tempfile
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +26,8 @@ from typing import Any
 
 from benchmarks.results import Bar, bars_json, bars_table, machine, summary, table, write
 from benchmarks.servers import PROJECT
+from lakesweep.control.state import STATE_FORMAT_VERSION, BranchState
+from lakesweep.model.identity import number_of
 from tests.support.lambda_runtime import ACCOUNT, LambdaFunction
 
 PYTHON = PROJECT / "build" / "lambda-runtime" / "bin" / "python"
@@ -35,17 +39,25 @@ MAX_INIT_S = 0.5
 MAX_WARM_S = 0.015
 OWNERS = ("awslambdaric", "aws_lambda_powertools", "botocore", "lakesweep")
 
-STATE = {
-    "latest_id": 41,
-    "schema_id": 0,
-    "first_id": 1,
-    "first_old_from_ms": 1 << 50,
-    "retain_min": 1,
-    "retain_max": 1000,
-    "limit": 50,
-    "checked_ms": 0,
-}
-"""Of a pass that has seen snapshot 41."""
+ETAG = "x"
+
+
+def state() -> dict[str, Any]:
+    """Return what a pass leaves that has seen snapshot 41 an hour ago."""
+    seen = BranchState(
+        latest_id=41,
+        schema_id=0,
+        first_id=1,
+        first_old_from_ms=1 << 50,
+        retain_min=1,
+        retain_max=1000,
+        limit=50,
+        checked_ms=int(time.time() * 1000) - 3_600_000,
+        latest_number=number_of(ETAG),
+    )
+    return {"format_version": STATE_FORMAT_VERSION, "branches": {"main": dataclasses.asdict(seen)}}
+
+
 EVENT = {
     "version": "0",
     "detail-type": "Object Created",
@@ -53,7 +65,7 @@ EVENT = {
     "account": ACCOUNT,
     "detail": {
         "bucket": {"name": "lake"},
-        "object": {"key": "warehouse/sales.db/orders/snapshot/snapshot-41", "size": 1, "etag": "x"},
+        "object": {"key": "warehouse/sales.db/orders/snapshot/snapshot-41", "size": 1, "etag": ETAG},
         "reason": "PutObject",
     },
 }
@@ -63,6 +75,7 @@ HINT = {
     "table": "s3://lake/warehouse/sales.db/orders",
     "branch": "main",
     "snapshot_id": 41,
+    "etag": ETAG,
     "hop": 0,
 }
 
@@ -132,7 +145,7 @@ def aws() -> Iterator[Aws]:
         def do_GET(self) -> None:
             served.requests.append("GetObject")
             if served.has_state:
-                self.answer(200, json.dumps({"format_version": 1, "branches": {"main": STATE}}), ETag='"1"')
+                self.answer(200, json.dumps(state()), ETag='"1"')
             else:
                 self.answer(404, "<Error><Code>NoSuchKey</Code><Message>none</Message></Error>")
 
@@ -143,7 +156,7 @@ def aws() -> Iterator[Aws]:
             self.answer(200, json.dumps({"MessageId": "1", "MD5OfMessageBody": digest, "SequenceNumber": "1"}))
 
         def answer(self, status: int, body: str, **headers: str) -> None:
-            self.send_response_only(status)
+            self.send_response(status)  # with the date, which is the clock of the store
             for name, value in {**headers, "Content-Length": str(len(body))}.items():
                 self.send_header(name, value)
             self.end_headers()
