@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lakesweep.aws.telemetry import status_metric
+from lakesweep.aws.recording import status_metric
 from lakesweep.format.manifest import read_manifest_list
 from tests.support.memory_store import MemoryStore
 from tests.support.orphan_scene import OrphanScene

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lakesweep.aws import work
+from lakesweep.aws import execution
 from lakesweep.aws.work import MINUTES
 from lakesweep.errors import LeaseHeldError
 from lakesweep.execute import batches
@@ -51,7 +51,7 @@ def test_time_may_run_out_at_any_look_at_the_clock(monkeypatch: pytest.MonkeyPat
 
 def test_a_large_plan_is_stored_and_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """`expire` plans it, `execute_batch` carries it out; the run has the plan's id."""
-    monkeypatch.setattr(work, "MAX_ACTIONS_IN_PLACE", 3)
+    monkeypatch.setattr(execution, "MAX_ACTIONS_IN_PLACE", 3)
     deployed = Deployment()
     deployed.table()
     deployed.send("expire", hint(deployed))
@@ -117,7 +117,7 @@ def test_a_held_lease_is_asked_for_every_minute(monkeypatch: pytest.MonkeyPatch,
     def held(*words: object, **more: object) -> None:
         raise LeaseHeldError("others have it")
 
-    monkeypatch.setattr(work, "maintain", held)
+    monkeypatch.setattr(execution, "maintain", held)
     assert deployed.send("expire", hint(deployed, hop=hop)).failed == []
     assert delays == [delay_s]
     assert REST_MS > 1000 * HELD_AGAIN_S

@@ -8,7 +8,7 @@ import pytest
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
-from lakesweep.aws import work
+from lakesweep.aws import execution
 from lakesweep.aws.messages import OrphanScan, OrphanTask, to_body
 from lakesweep.aws.scans.result import SCANS, result_name
 from lakesweep.control.area import ControlArea
@@ -96,11 +96,11 @@ def asked(deployed: Stacked) -> Iterator[tuple[str, list[Call]]]:
     yield run("on_snapshot_written", deployed.commit_event(7, "sales.db/fresh"))
     yield demand(operation="maintain", table=deployed.location("sales.db/fresh"))
     yield demand(arguments={"retain_max": 2, "retain_min": 1}, execute=True)
-    work.MAX_ACTIONS_IN_PLACE, before = 1, work.MAX_ACTIONS_IN_PLACE
+    execution.MAX_ACTIONS_IN_PLACE, before = 1, execution.MAX_ACTIONS_IN_PLACE
     try:
         yield run("expire", hint("sales.db/plain"))
     finally:
-        work.MAX_ACTIONS_IN_PLACE = before
+        execution.MAX_ACTIONS_IN_PLACE = before
     for message in deployed.waiting("execute"):
         yield run("execute_batch", message)
     for key in (key for key in deployed.control_keys() if key.endswith("state.json")):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakesweep.aws import work
+from lakesweep.aws import execution
 from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import load_plan
 from lakesweep.operations.registry import OPERATIONS
@@ -274,7 +274,7 @@ def test_sweeps_over_tables_that_need_nothing_ask_for_nothing(mode: str) -> None
 
 def test_removal_that_is_too_large_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """As every plan of a pass: the larger executor carries it out, and the rest of the pass goes on."""
-    monkeypatch.setattr(work, "MAX_ACTIONS_IN_PLACE", 1)
+    monkeypatch.setattr(execution, "MAX_ACTIONS_IN_PLACE", 1)
     deployed = Lake(extra=AT_ONCE)
     days(deployed, 4, {**UTC_DAILY, "tag.num-retained-max": "1"})
     answer = deployed.send("expire", deployed.hint())

@@ -1,15 +1,15 @@
 """Answer a batch of messages: SQS deletes the messages that succeeded, and repeats each failed message alone."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
-
-from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
-from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakesweep.aws.messages import Hint, OrphanTask, Sweep, TagSweep, Work, parse_message
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.errors import MaintenanceError
 from lakesweep.format.values.json_document import wrong_type
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 M = TypeVar("M", Hint, Work, Sweep, TagSweep, OrphanTask)
 Take = Callable[[str, str], None]
@@ -67,6 +67,9 @@ def answer(runtime: Runtime, event: object, context: Context, take: Take) -> dic
     A damaged message fails like one that met an error. After some attempts SQS moves it to the dead-letter queue, where
     an operator can read it. The other messages of the batch succeed. A record that is not a message is only counted.
     """
+    # A third of a start: it imports asyncio and the events of all services. The first event waits for it instead.
+    from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+
     records = _records(event)
     given = event.get("Records") if isinstance(event, dict) else None
     lost = (len(given) if isinstance(given, list) else 1) - len(records)
@@ -76,7 +79,7 @@ def answer(runtime: Runtime, event: object, context: Context, take: Take) -> dic
     if not records:
         return {"batchItemFailures": []}
 
-    def one(record: SQSRecord) -> None:
+    def one(record: "SQSRecord") -> None:
         name = f"message {record.message_id}"
         try:
             take(record.body, name)

@@ -15,7 +15,7 @@ from typing import Literal
 
 from lakesweep.control.area import table_key
 from lakesweep.errors import UsageError
-from lakesweep.runs.allowance import EXTERNAL_ROOTS
+from lakesweep.runs.bound import EXTERNAL_ROOTS
 
 JobKind = Literal["plan", "execute"]
 

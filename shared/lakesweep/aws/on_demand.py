@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields, replace
 from lakesweep.aws.jobs.documents import job_name
 from lakesweep.aws.messages import Branch, SparkScan, Work
 from lakesweep.aws.orphan_arguments import call_of
+from lakesweep.aws.recording import record, summary_of
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.scans.demand import ask_for_scans
-from lakesweep.aws.telemetry import summary_of
 from lakesweep.control.plans import load_header
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
 from lakesweep.format.codec import Text, from_json
@@ -123,7 +123,7 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
     grace_ms = _grace_ms(demand)
     report = run_operation(table, demand.operation, demand.arguments, execute=False)
     if report.status != "refused":
-        runtime.telemetry.record(report)
+        record(runtime.telemetry, report)
     plan_id = report.plan.header.plan_id if report.plan and not report.plan.is_empty and not is_pass else None
     # A whole pass also finishes plans that have begun, which its own plan does not show.
     queued = demand.execute and (report.status != "refused" if is_pass else report.status == "planned")

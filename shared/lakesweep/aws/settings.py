@@ -3,13 +3,16 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from lakesweep.aws.emr import EmrSettings
 from lakesweep.errors import UsageError
 from lakesweep.model.safety import MAX_MIN_INTERVAL_MS, MIN_ORPHAN_INTERVAL_MS
-from lakesweep.runs.allowance import EXTERNAL_ROOTS, bound_of
+from lakesweep.runs.bound import EXTERNAL_ROOTS, bound_of
 from lakesweep.runs.parameters.times import parse_span_ms
 from lakesweep.storage.location import Location, parse_location
+
+if TYPE_CHECKING:
+    from lakesweep.aws.emr import EmrSettings
 
 DEFAULT_MIN_INTERVAL = "1 min"
 DEFAULT_ORPHAN_INTERVAL = "7 d"
@@ -44,7 +47,7 @@ class Settings:
     """ARNs of the KMS keys that seal plans."""
     no_cache: bool = False
     """Do not use the metadata cache of earlier runs, and do not write it."""
-    emr: EmrSettings | None = None
+    emr: "EmrSettings | None" = None
     """Settings for the function that starts jobs."""
 
     def allows(self, location: str) -> bool:
@@ -102,7 +105,9 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
 _QUEUES = ("commits", "expire", "execute", "sweep", "tags", "spark", "scan", "orphan")
 
 
-def _emr(environment: Mapping[str, str], control: str) -> EmrSettings:
+def _emr(environment: Mapping[str, str], control: str) -> "EmrSettings":
+    from lakesweep.aws.emr import EmrSettings  # few deployments have Spark
+
     def stated(name: str) -> str:
         value = environment.get(name, "")
         if not value:

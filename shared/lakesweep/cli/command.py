@@ -68,6 +68,7 @@ def command(
         first: Options that only the command line has, before the others.
         last: The same, after the others.
     """
+
     def parsed(function: Callable[[Typed], int]) -> Callable[..., int]:
         def run(where: Place, /, execute: bool, **values: Any) -> int:
             given = {name: value for name, value in values.items() if value not in (None, False, [])}

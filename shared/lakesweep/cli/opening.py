@@ -25,7 +25,8 @@ from lakesweep.model.progress import Progress, no_progress
 from lakesweep.model.roots import TableRef, check_whole
 from lakesweep.model.scans import check_scan_id
 from lakesweep.model.who import Who
-from lakesweep.runs.allowance import EXTERNAL_ROOTS, allowing, bound_of
+from lakesweep.runs.allowance import allowing
+from lakesweep.runs.bound import EXTERNAL_ROOTS, bound_of
 from lakesweep.runs.session import Table
 from lakesweep.storage.location import Location, parse_location
 from lakesweep.storage.open import StoreSettings, open_store

@@ -10,14 +10,11 @@ from dataclasses import replace
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.paths.layout import layout_of
-from lakesweep.runs.fleet import rule_of, ruling_of, spell
+from lakesweep.runs.fleet import rule_of, ruling_of
 from lakesweep.runs.session import Table
-from lakesweep.storage.location import parse_location
+from lakesweep.storage.location import parse_location, spell
 from lakesweep.table.fence import NOT_ALLOWED, FenceRules
 from lakesweep.table.stores import declared_roots
-
-EXTERNAL_ROOTS = "LAKESWEEP_EXTERNAL_ROOTS"
-"""Environment variable: the roots that a deployment allows."""
 
 
 def allowing(table: Table, roots: Iterable[str], name: str = "external_roots") -> Table:
@@ -36,22 +33,6 @@ def allowing(table: Table, roots: Iterable[str], name: str = "external_roots") -
     except UsageError as error:
         raise UsageError(f"{name}: {error}", code="bad_argument") from error
     return replace(table, allowance=replace(table.allowance, roots=tuple(found)))
-
-
-def bound_of(text: str) -> tuple[str, ...]:
-    """Read the roots that a deployment allows: locations, or `bucket/prefix`, separated by commas.
-
-    Raises:
-        UsageError: A root is not a location.
-    """
-    found = []
-    for word in (each.strip() for each in text.split(",")):
-        if word:
-            try:
-                found.append(spell(word if "://" in word or word.startswith("/") else f"s3://{word}"))
-            except UsageError as error:
-                raise UsageError(f"{EXTERNAL_ROOTS}: {error}", code="bad_setting") from error
-    return tuple(dict.fromkeys(found))
 
 
 def allowed_roots(table: Table) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ The policy governs the pass after a commit (`maintain`), which runs unattended. 
 that nothing is deleted from a paused table. A policy that cannot be read never counts as "no policy".
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -14,7 +13,7 @@ from lakesweep.model.fleet_document import parse_fleet_policy
 from lakesweep.model.policy import FleetPolicy, FleetRule
 from lakesweep.runs.parameters.retention_options import ExpireArguments
 from lakesweep.runs.session import Table
-from lakesweep.storage.location import parse_location
+from lakesweep.storage.location import spell
 from lakesweep.storage.store import Store
 
 
@@ -149,13 +148,3 @@ def read_policy(open_store: Callable[[str], Store], location: str) -> FleetPolic
     except StorageError as error:
         raise type(error)(f"policy {location} cannot be read: {error}", code=error.code) from error
     return replace(parse_fleet_policy(body.data, location, spell), etag=body.etag)
-
-
-def spell(location: str) -> str:
-    """Return the one spelling of a location; for a local path, the path without symbolic links.
-
-    Raises:
-        UsageError: This is no location.
-    """
-    place = parse_location(location)
-    return os.path.realpath(place.path) if place.scheme == "file" else str(place)

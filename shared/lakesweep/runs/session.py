@@ -3,19 +3,21 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from lakesweep.control.area import ControlArea, check_apart
 from lakesweep.model.paths.stays import Allowance
-from lakesweep.model.plan import Plan
 from lakesweep.model.progress import Progress, no_progress
-from lakesweep.model.report import RunReport
 from lakesweep.model.roots import TableRef
-from lakesweep.model.scans import Available, OrphanArguments
 from lakesweep.storage.clock import wall_ms
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
 from lakesweep.storage.wrappers.remembering import MetadataCache
+
+if TYPE_CHECKING:  # triage of a commit needs a table, and none of these
+    from lakesweep.model.plan import Plan
+    from lakesweep.model.report import RunReport
+    from lakesweep.model.scans import Available, OrphanArguments
 
 
 def _say_nothing(sentence: str) -> None:
@@ -29,10 +31,10 @@ def _no_limit(what: str) -> None:
 class ScanBackend(Protocol):
     """A way to find orphan files with more than this process. Every backend finds the same files."""
 
-    def plan(self, table: "Table", arguments: OrphanArguments) -> Plan:
+    def plan(self, table: "Table", arguments: "OrphanArguments") -> "Plan":
         """Plan the removal of a table's orphan files; see `plan_remove_orphan_files`."""
 
-    def finished(self, table: "Table", report: RunReport) -> None:
+    def finished(self, table: "Table", report: "RunReport") -> None:
         """Record the result of the call, once its plan is stored."""
 
 
@@ -75,7 +77,7 @@ class Table:
     """
     scan_backends: Mapping[str, ScanBackend] = field(default_factory=dict)
     """The values of `engine` beside `local`: `lambda` and `spark`, if available."""
-    available: Available | None = None
+    available: "Available | None" = None
     """The backends that `auto` chooses from. Without this field, `auto` means `local`."""
     say: Callable[[str], None] = _say_nothing
     """Tells people about progress during a call."""

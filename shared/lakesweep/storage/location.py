@@ -127,3 +127,13 @@ def _below(root: str, path: str) -> str | None:
     if not root or path == root:
         return path if not root else ""
     return path.removeprefix(f"{root}/") if path.startswith(f"{root}/") else None
+
+
+def spell(location: str) -> str:
+    """Return the one spelling of a location; for a local path, the path without symbolic links.
+
+    Raises:
+        UsageError: This is no location.
+    """
+    place = parse_location(location)
+    return os.path.realpath(place.path) if place.scheme == "file" else str(place)

@@ -4,21 +4,23 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, RefusedError, StorageError
 from lakesweep.format.documents import parse_changelog, parse_consumer, parse_hint
 from lakesweep.format.schema import TableSchema, parse_schema
 from lakesweep.format.snapshot import Snapshot, parse_snapshot
 from lakesweep.format.tag import Tag, parse_tag
-from lakesweep.model.plan import Delete
 from lakesweep.model.roots import BranchListing, DocumentRef, Root, RootRef, TableListing
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Body, Store
 from lakesweep.storage.wrappers.remembering import read_anew
 
+if TYPE_CHECKING:
+    from lakesweep.model.plan import Delete
+
 T = TypeVar("T")
-Document = TypeVar("Document", RootRef, DocumentRef, Delete)
+Document = TypeVar("Document", RootRef, DocumentRef, "Delete")
 
 MAX_DOCUMENT_BYTES = 16 << 20
 """A longer JSON document is refused, not loaded."""

@@ -9,7 +9,7 @@ from tests.support.system.build import Build
 
 SMALL = {
     "execute/batches.py": ("BATCH_KEYS = 1000", "BATCH_KEYS = 4"),
-    "aws/work.py": ("MAX_ACTIONS_IN_PLACE = 10_000", "MAX_ACTIONS_IN_PLACE = 14"),
+    "aws/execution.py": ("MAX_ACTIONS_IN_PLACE = 10_000", "MAX_ACTIONS_IN_PLACE = 14"),
 }
 """So that a small table has several batches, and its larger plans go to the larger executor."""
 

@@ -14,10 +14,11 @@ from lakesweep.model.policy import INT_MAX, FleetRule, SnapshotRetention
 from lakesweep.model.roots import TableRef
 from lakesweep.operations.retention.rules.snapshot_cap import cap_by_floor
 from lakesweep.operations.retention.rules.snapshot_range import select_range
-from lakesweep.runs.fleet import Ruling, limited, ruling_of, spell
+from lakesweep.runs.fleet import Ruling, limited, ruling_of
 from lakesweep.runs.parameters.retention_options import ExpireArguments
 from lakesweep.runs.session import Table
 from lakesweep.storage.local.store import LocalStore
+from lakesweep.storage.location import spell
 from lakesweep.storage.store import Body, Store
 from tests.support.faulty_store import Switch
 from tests.support.maintenance import Maintainer, assert_roots_readable

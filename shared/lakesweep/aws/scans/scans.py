@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from lakesweep.aws.messages import OrphanScan, SparkScan, Work
 from lakesweep.aws.orphan_arguments import OPERATION, call_of, of_the_scan
+from lakesweep.aws.recording import record
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.scans.engine import FUNCTIONS, HERE, Chosen, choose_here
 from lakesweep.aws.scans.result import PlanResult, ScanResult, document_of, plan_result_of
@@ -96,7 +97,7 @@ class _Step:
         except RefusedError as error:
             report = refused(self._table, OPERATION, error)
             if error.code == _OF_OTHERS:
-                self._runtime.telemetry.record(report)
+                record(self._runtime.telemetry, report)
             else:
                 self._end(report)
         except UsageError as error:  # a caller that waits for the scan reads the error in its result
@@ -216,7 +217,7 @@ class _Step:
 
     def _record(self, report: RunReport) -> None:
         telemetry, plan = self._runtime.telemetry, report.plan
-        telemetry.record(replace(report, requests={}))  # the requests are already counted elsewhere
+        record(telemetry, replace(report, requests={}))  # the requests are already counted elsewhere
         if plan is not None and not plan.is_empty:
             telemetry.count("OrphansFound", plan.header.action_count)
             telemetry.count("OrphanBytesFound", plan.delete_bytes)

@@ -12,11 +12,12 @@ from lakesweep.errors import MaintenanceError, UsageError
 from lakesweep.format.codec import to_json
 from lakesweep.model.policy import FleetPolicy, FleetRule, SnapshotRetention
 from lakesweep.operations.inspect.ruling import FIELDS, ShownRuling, StatedField, show_ruling, value_of
-from lakesweep.runs.fleet import Ruling, limited, read_policy, rule_of, spell
+from lakesweep.runs.fleet import Ruling, limited, read_policy, rule_of
 from lakesweep.runs.parameters.retention_options import ExpireArguments, is_stated, snapshot_retention
 from lakesweep.runs.parameters.times import say_span
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import begin
+from lakesweep.storage.location import spell
 from lakesweep.storage.store import Store
 
 LOOKED_AT = 100
