@@ -1,16 +1,19 @@
 """What every test stands on: no real account, no real home directory, and visible skips for what a machine lacks."""
 
 import atexit
+import functools
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import settings
 
+from lakesweep.storage.s3.object_reader import ObjectReader
 from tests.support.every import EVERY
 from tests.support.sampling import chosen, is_sampled
 from tests.support.seeds import draw_seeds
@@ -36,8 +39,16 @@ def _isolate_from_the_user() -> None:
     """
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
-    os.environ.pop("LAKESWEEP_CONTROL", None)
-    for name in ("LAKESWEEP_POLICY", "LAKESWEEP_PROGRESS", "NO_COLOR", "FORCE_COLOR"):
+    for name in ("LAKESWEEP_CONTROL", "LAKESWEEP_S3_READER", "REQUESTS_CA_BUNDLE"):
+        os.environ.pop(name, None)
+    for name in (
+        "LAKESWEEP_POLICY",
+        "LAKESWEEP_S3_READER",
+        "REQUESTS_CA_BUNDLE",
+        "LAKESWEEP_PROGRESS",
+        "NO_COLOR",
+        "FORCE_COLOR",
+    ):
         os.environ.pop(name, None)
 
     home = tempfile.mkdtemp(prefix="lakesweep-tests-")
@@ -56,6 +67,22 @@ def _isolate_from_the_user() -> None:
 
 
 _isolate_from_the_user()
+
+
+def _keep_reads_on_this_machine() -> None:
+    """Let obstore read from this machine alone: moto's `mock_aws` replaces AWS for botocore, but not for obstore."""
+    get = ObjectReader.get
+
+    @functools.wraps(get)
+    def checked(self: ObjectReader, *args: Any, **words: Any) -> Any:
+        host = urlsplit(self._access.url).hostname
+        assert host in ("127.0.0.1", "localhost"), f"{host}: expected this machine; see tests.support.mocked_aws"
+        return get(self, *args, **words)
+
+    ObjectReader.get = checked  # type: ignore[method-assign]
+
+
+_keep_reads_on_this_machine()
 
 settings.register_profile("default", deadline=None, print_blob=True)
 # The same examples in every run, so that a red run is about the change and not about the day's luck.

@@ -12,7 +12,6 @@ from typing import Any
 import botocore.session
 import fastavro
 import pytest
-from moto import mock_aws
 
 from lakesweep.aws.plan_key import kms_keys
 from lakesweep.control.area import ControlArea
@@ -33,6 +32,7 @@ from lakesweep.storage.wrappers.remembering import IMMUTABLE_FOLDER, Remembered
 from lakesweep.table.discover import discover
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.memory_store import MemoryStore
+from tests.support.mocked_aws import mocked_aws
 from tests.support.orphan_scene import OrphanScene
 from tests.support.table_builder import TableBuilder
 from tests.support.waves import planned, planted
@@ -152,7 +152,7 @@ SCENES: dict[str, Callable[[], Scene]] = {
 
 @pytest.fixture
 def kms() -> Iterator[Sealer]:
-    with mock_aws(), pytest.MonkeyPatch.context() as patch:
+    with mocked_aws(), pytest.MonkeyPatch.context() as patch:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             patch.setenv(name, "test")
         client = botocore.session.get_session().create_client("kms", region_name="us-east-1")

@@ -10,11 +10,11 @@ from typing import Any
 import boto3
 import pytest
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
-from moto import mock_aws
 
 from deploy.package import plain
 from lakesweep.storage.open import _client
 from tests.support.iam import NOT_BY_RUNS, Call, Role, assert_allowed, person, recorded, unused_permissions
+from tests.support.mocked_aws import mocked_aws
 from tests.support.policy_lint import findings_of
 from tests.support.stack import ACCOUNT, REGION, TEMPLATE, load_template
 from tests.unit.cli.command_line import call, contents, write_table
@@ -174,7 +174,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     options = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3"}
     write_table(tmp_path / "orders", options=options)
     _client.cache_clear()
-    with mock_aws():
+    with mocked_aws():
         client = boto3.client("s3")
         for bucket in ("lake", "control", "ops"):
             client.create_bucket(Bucket=bucket)

@@ -56,7 +56,7 @@ def stacked() -> Stacked:
     for queue in made.queues:
         made.waiting(queue)
     rule = f'{{"tables": "s3://{bucket}/{PREFIX}", "mode": "delete"}}'
-    policy_store = made.store().__class__(policies, "", made.store()._client)
+    policy_store = made.store().__class__(policies, "", made.store()._s3.client())
     policy_store.put("policy.json", f'{{"version": 1, "rules": [{rule}]}}'.encode())
     return made
 

@@ -161,7 +161,7 @@ def test_folders_that_are_no_tables() -> None:
     assert len(tour(deployed)) == 1
     assert len(documents(deployed)) == 1
     for key in keys_of(deployed.store()):
-        deployed.store()._client.delete_object(Bucket=deployed.bucket, Key=f"warehouse/sales.db/orders/{key}")
+        deployed.store()._s3.client().delete_object(Bucket=deployed.bucket, Key=f"warehouse/sales.db/orders/{key}")
     deployed.store().put("readme", b"what is left of a table that was dropped")
     shift(deployed, 2 * WEEK_MS)
     assert tour(deployed) == []

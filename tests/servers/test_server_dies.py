@@ -26,7 +26,7 @@ def before_each_request(lake: Lake, act: Callable[[int, str], None]) -> Iterator
     """Call `act` with 1, 2, ... and the operation before each attempt of a request that commands make."""
     store = lake.store
     assert isinstance(store, S3Store)
-    events, count, lock = store._client.meta.events, 0, threading.Lock()
+    events, count, lock = store._s3.client().meta.events, 0, threading.Lock()
 
     def handler(event_name: str, **_: object) -> None:
         nonlocal count

@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import boto3
 import pytest
-from moto import mock_aws
 
+from tests.support.mocked_aws import mocked_aws
 from tests.support.stack import REGION, Stack, render
 from tests.support.system.clock import ManualClock
 from tests.support.system.event_rule import EventRule, Schedule
@@ -52,7 +52,7 @@ class Bus:
 
 @pytest.fixture
 def bus() -> Iterator[Bus]:
-    with mock_aws():
+    with mocked_aws():
         s3 = boto3.client("s3", region_name=REGION)
         name = f"lake-{uuid4().hex[:12]}"
         for bucket in (name, f"{name}-other"):

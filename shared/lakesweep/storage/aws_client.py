@@ -43,17 +43,21 @@ botocore's events do not tell which store sent the request."""
 
 
 def make_client(
-    endpoint_url: str | None = None, region: str | None = None, max_parallel: int = 32, session: Any = None
+    endpoint_url: str | None = None,
+    region: str | None = None,
+    max_parallel: int = 32,
+    session: Any = None,
+    attempts: int = MAX_ATTEMPTS,
 ) -> Any:
     """Return an S3 client that threads and stores can safely share.
 
     Args:
         endpoint_url: A server other than AWS. It is addressed by path. It gets no checksums beyond those that S3
-            requires,
-            since some servers do not support them.
+            requires, since some servers do not support them.
         region: Used if the usual configuration names none.
         max_parallel: Number of open connections.
-        session: A `boto3.Session` or another client factory, with other credentials than the usual ones.
+        session: A session of botocore or boto3, with other credentials than the usual ones.
+        attempts: Attempts of one request.
 
     Raises:
         UsageError: The endpoint is no URL, or the profile does not exist.
@@ -62,7 +66,7 @@ def make_client(
     from botocore.exceptions import BotoCoreError
 
     config = Config(
-        retries={"mode": "standard", "total_max_attempts": MAX_ATTEMPTS},
+        retries={"mode": "standard", "total_max_attempts": attempts},
         connect_timeout=CONNECT_TIMEOUT_S,
         read_timeout=READ_TIMEOUT_S,
         max_pool_connections=max_parallel,
@@ -73,7 +77,8 @@ def make_client(
         response_checksum_validation="when_required",
     )
     try:
-        create = session.client if session is not None else new_session().create_client
+        session = session or new_session()
+        create = getattr(session, "create_client", None) or session.client
         if endpoint_url is None:
             client = create("s3", region_name=region, config=config)
             # An endpoint may also come from the usual configuration.
@@ -148,7 +153,9 @@ def _count_throttling(parsed_response: Any = None, **_: object) -> None:
 
 
 @contextmanager
-def s3_request(operation: str, where: str, counter: RequestCounter, guard: Guard | None = None) -> Iterator[None]:
+def s3_request(
+    operation: str, where: str, counter: RequestCounter, guard: Guard | None = None, tried_since_s: float = 0.0
+) -> Iterator[None]:
     """Make one request in the block: every attempt is counted, and botocore's errors become Lakesweep's.
 
     Args:
@@ -156,17 +163,18 @@ def s3_request(operation: str, where: str, counter: RequestCounter, guard: Guard
         where: Bucket and key, for messages.
         counter: Counts the attempts.
         guard: Asked before each attempt; its error is passed on.
+        tried_since_s: When another attempt began, which has failed; 0 if there was none.
     """
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
     from urllib3.exceptions import HTTPError
 
-    _current.counter, _current.guard, _current.attempts = counter, guard, 0
-    began_s = monotonic_s()
+    _current.counter, _current.guard, _current.attempts = counter, guard, int(tried_since_s > 0)
+    began_s = tried_since_s or monotonic_s()
     try:
         yield
     except ClientError as error:
-        raise _translated(operation, where, error.response) from error
+        raise translated(operation, where, error.response) from error
     except (BotoCoreError, ResponseParserError, HTTPError) as error:
         tried = (
             f" (tried {_current.attempts} times in {monotonic_s() - began_s:.0f} s)" if _current.attempts > 1 else ""
@@ -191,8 +199,8 @@ def was_repeated(error: StorageError) -> bool:
     return bool(response.get("ResponseMetadata", {}).get("RetryAttempts"))
 
 
-def _translated(operation: str, where: str, response: Any) -> StorageError:
-    """Return Lakesweep's error for a response that reports one."""
+def translated(operation: str, where: str, response: Any) -> StorageError:
+    """Return Lakesweep's error for an answer that reports one, in botocore's form."""
     code = str(response.get("Error", {}).get("Code", "unknown"))
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     message = f"{operation} {where}: {response.get('Error', {}).get('Message') or 'failed'} ({code})"

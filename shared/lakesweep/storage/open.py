@@ -63,9 +63,9 @@ def open_store(
 
 @cache
 def _client(settings: StoreSettings) -> Any:
-    from lakesweep.storage.aws_client import make_client
+    from lakesweep.storage.s3.connection import connect
 
-    return make_client(settings.endpoint_url, settings.region, settings.max_parallel)
+    return connect(settings.endpoint_url, settings.region, settings.max_parallel)
 
 
 def noncurrent_versions(store: Store) -> Noncurrent | None:

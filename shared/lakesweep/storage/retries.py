@@ -48,11 +48,26 @@ def _look(attempts: int, caught_exception: Exception | None, request_dict: dict[
     began_s, stop = context[_BEGAN]
     if stop != stops.count:
         raise caught_exception
-    now_s, limit = monotonic_s(), context["client_config"].retries.get("total_max_attempts", 1)
-    if attempts < limit and now_s - max(began_s, _last_told_s[0]) >= TOLD_AFTER_S and _listeners:
+    limit = context["client_config"].retries.get("total_max_attempts", 1)
+    if attempts < limit:
+        tell(request_dict["url"], began_s, attempts, limit, type(caught_exception).__name__)
+
+
+def tell(url: str, began_s: float, attempt: int, limit: int, why: str) -> None:
+    """Tell the listener that an attempt failed and another one follows, if it has waited for long.
+
+    Args:
+        url: The server did not answer at this URL.
+        began_s: When the first attempt began, by `monotonic_s`.
+        attempt: The number of the failed attempt, from 1.
+        limit: Number of attempts.
+        why: The kind of failure.
+    """
+    now_s = monotonic_s()
+    if now_s - max(began_s, _last_told_s[0]) >= TOLD_AFTER_S and _listeners:
         _last_told_s[0] = now_s
-        place = urlsplit(request_dict["url"])
+        place = urlsplit(url)
         _listeners[-1](
-            f"no answer from {place.scheme}://{place.netloc} for {now_s - began_s:.0f} s; attempt {attempts} of "
-            f"{limit} failed ({type(caught_exception).__name__}), trying again"
+            f"no answer from {place.scheme}://{place.netloc} for {now_s - began_s:.0f} s; attempt {attempt} of "
+            f"{limit} failed ({why}), trying again"
         )

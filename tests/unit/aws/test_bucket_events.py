@@ -22,7 +22,7 @@ def notifications(client: Any) -> BucketNotifications:
 
 def read(body: str) -> dict[str, Any]:
     with stub_s3(lambda _: Answer(200, body.encode())) as stub:
-        return dict(plan_events(notifications(stub.store._client)).before)
+        return dict(plan_events(notifications(stub.store._s3.client())).before)
 
 
 def test_the_documented_form_is_read() -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import boto3
 import pytest
-from moto import mock_aws
 from moto.core import set_initial_no_auth_action_count
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import AccessDeniedError
 from lakesweep.storage.local.store import LocalStore
+from tests.support.mocked_aws import mocked_aws
 from tests.unit.cli.command_line import KEYS, Answer, call, contents, write_table
 
 RULES = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3"}
@@ -279,7 +279,7 @@ class TestS3:
 
     @pytest.fixture
     def bucket(self) -> Iterator[Any]:
-        with mock_aws():
+        with mocked_aws():
             client = boto3.client("s3")
             client.create_bucket(Bucket="lake")
             yield client

@@ -7,10 +7,10 @@ from unittest.mock import patch
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from lakesweep.control.noticed import NoticingStore
 from lakesweep.storage.wrappers.wrapping import WrappingStore
+from tests.support.mocked_aws import mocked_aws
 from tests.unit.cli.command_line import Answer, contents, write_table
 from tests.unit.cli.command_line import call_as_it_is as call
 
@@ -24,7 +24,7 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A table in S3."""
     monkeypatch.delenv("LAKESWEEP_CONTROL", raising=False)
     write_table(tmp_path / "written", options=RULES)
-    with mock_aws():
+    with mocked_aws():
         client = boto3.client("s3")
         for name in ("lake", "ops", "other"):
             client.create_bucket(Bucket=name)

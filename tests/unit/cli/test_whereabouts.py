@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import boto3
 import pytest
-from moto import mock_aws
 
+from tests.support.mocked_aws import mocked_aws
 from tests.support.stub_s3 import Answer, error, stub_s3
 from tests.unit.cli.command_line import call, contents, write_table
 
@@ -50,7 +50,7 @@ def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path) -> None:
 
 def test_a_bucket_says_what_it_is(tmp_path: Path) -> None:
     write_table(tmp_path / "orders")
-    with mock_aws():
+    with mocked_aws():
         client = boto3.client("s3")
         client.create_bucket(Bucket="lake")
         for path, body in contents(tmp_path / "orders").items():

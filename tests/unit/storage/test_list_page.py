@@ -58,7 +58,7 @@ def test_store_lists_nasty_keys_with_and_without_the_hook(bucket: str) -> None:
     store = moto_store("root", bucket=bucket)
     expected = [key.removeprefix("root/") for key in NASTY_KEYS if not key.endswith("/")]
     assert [entry.key for entry in store.list("")] == expected
-    client = store._client
+    client = store._s3.client()
     client.meta.events.unregister(PARSE_EVENT, parse_response)
     try:
         assert [entry.key for entry in store.list("")] == expected
@@ -98,7 +98,7 @@ def test_anything_but_a_whole_page_is_an_error(body: bytes, hooked: bool, pauses
         pytest.skip("botocore's parser fails, before the store sees the answer")
     with stub_s3(lambda _: Answer(200, body)) as stub:
         if not hooked:
-            stub.store._client.meta.events.unregister(PARSE_EVENT, parse_response)
+            stub.store._s3.client().meta.events.unregister(PARSE_EVENT, parse_response)
         with pytest.raises(StorageError):
             list(stub.store.list(""))
 

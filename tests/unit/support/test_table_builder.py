@@ -9,13 +9,13 @@ import boto3
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moto import mock_aws
 
 from lakesweep.errors import ObjectNotFoundError
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.s3.store import S3Store
 from lakesweep.storage.store import DeleteRequest, Store
 from tests.support.memory_store import MemoryStore
+from tests.support.mocked_aws import mocked_aws
 from tests.support.reader import UnreadableRootError, all_roots, assert_all_readable, assert_root_readable, read_root
 from tests.support.table_builder import BATCH, TICK_MS, TableBuilder
 
@@ -487,7 +487,7 @@ def test_the_same_history_has_the_same_bytes_in_every_store(tmp_path: Path) -> N
 
     in_memory = build(MemoryStore("memory://tables/same"))
     assert build(LocalStore(str(tmp_path))) == in_memory
-    with mock_aws():
+    with mocked_aws():
         client = boto3.client("s3")
         client.create_bucket(Bucket="lake")
         assert build(S3Store("lake", "db.db/t", client)) == in_memory

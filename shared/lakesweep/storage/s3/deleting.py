@@ -119,7 +119,7 @@ class S3Deleting(S3Place):
         return results + [DeleteResult(request.key, "not_tried") for request in requests[len(results) :]]
 
     def _delete_one(self, request: DeleteRequest, work: "_Deleting") -> DeleteResult:
-        condition = {} if request.etag is None else {"IfMatch": f'"{request.etag}"'}
+        condition: dict[str, Any] = {} if request.etag is None else {"IfMatch": f'"{request.etag}"'}
         try:
             where, key = self._where(request.key), self._prefix + request.key
             response = self._ask("delete", where, "delete_object", work.guard, Key=key, **condition)
@@ -202,7 +202,7 @@ class S3Deleting(S3Place):
         failed: dict[str, str] = {}
         for request in requests:
             try:
-                words = {"Key": self._prefix + request.key, "VersionId": request.version_id}
+                words: dict[str, Any] = {"Key": self._prefix + request.key, "VersionId": request.version_id}
                 self._ask("undelete", self._where(request.key), "delete_object", current_guard(), **words)
             except StorageError as error:
                 failed[request.key] = error.code

@@ -5,11 +5,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from lakesweep.errors import StorageError
+from lakesweep.model.safety import MAX_ATTEMPTS
 from lakesweep.storage.aws_client import s3_request
 from lakesweep.storage.clock import CLOCKS
 from lakesweep.storage.guard import Guard
 from lakesweep.storage.keys import check_key
 from lakesweep.storage.requests import RequestCounter
+from lakesweep.storage.s3.connection import Connection
 
 _AWS = (".amazonaws.com", ".amazonaws.com.cn")
 
@@ -23,12 +25,12 @@ class S3Place:
         Args:
             bucket: Its name.
             prefix: The root's key, outer slashes do not matter; `""` for the whole bucket.
-            client: The client from `make_client`.
+            client: A connection from `connect`, or a client from `make_client`, which then reads objects, too.
             counter: Counts attempts, deleted keys and bytes read.
         """
         self._bucket = bucket
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
-        self._client = client
+        self._s3 = client if isinstance(client, Connection) else Connection.of(client)
         self._counter = counter or RequestCounter()
         self._clock: tuple[str, float] | None = None
 
@@ -40,14 +42,23 @@ class S3Place:
     @property
     def endpoint(self) -> str:
         """Return the S3 server in one spelling and without a password; empty for AWS."""
-        place = urlsplit(self._client.meta.endpoint_url)
+        place = urlsplit(self._s3.endpoint_url)
         host = (place.hostname or "").lower()
         if host.endswith(_AWS):
             return ""
         port = place.port or (443 if place.scheme == "https" else 80)
         return f"{host}:{port}{place.path.rstrip('/')}"
 
-    def _ask(self, operation: str, where: str, call: str, guard: Guard | None = None, **words: Any) -> Any:
+    def _ask(
+        self,
+        operation: str,
+        where: str,
+        call: str,
+        guard: Guard | None = None,
+        *,
+        tried_since_s: float = 0.0,
+        **words: Any,
+    ) -> Any:
         """Send one request and return its answer.
 
         Args:
@@ -55,10 +66,12 @@ class S3Place:
             where: To what, for messages.
             call: The client's method.
             guard: Asked before each attempt.
+            tried_since_s: When another attempt of this request began, which has failed; 0 if there was none.
             words: Parameters of the method beside the bucket.
         """
-        with s3_request(operation, where, self._counter, guard):
-            response = getattr(self._client, call)(Bucket=self._bucket, **words)
+        client = self._s3.client(MAX_ATTEMPTS - 1 if tried_since_s else MAX_ATTEMPTS)
+        with s3_request(operation, where, self._counter, guard, tried_since_s):
+            response = getattr(client, call)(Bucket=self._bucket, **words)
         date = response["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
         if date:
             self._clock = (date, CLOCKS.boot_s())

@@ -4,41 +4,27 @@ import os
 from collections.abc import Iterator, Sequence
 from operator import lt
 from typing import Any
-from urllib.parse import quote, unquote
 
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
-from lakesweep.storage import stops
-from lakesweep.storage.aws_client import s3_request, was_repeated
+from lakesweep.storage.aws_client import was_repeated
 from lakesweep.storage.guard import current_guard
-from lakesweep.storage.keys import check_prefix, check_range, is_key, too_short
+from lakesweep.storage.keys import check_prefix, is_key
 from lakesweep.storage.list_page import ListPage, PageEntry, page_of
 from lakesweep.storage.s3.deleting import S3Deleting
+from lakesweep.storage.s3.reading import CONTROL, S3Reading, etag_of, mark_of
 from lakesweep.storage.store import Body, Page, StoredObject, UndeleteRequest
 from lakesweep.storage.versions import Noncurrent, below_marker, noncurrent_days_of
 
-BODY_ATTEMPTS = 3
-"""Attempts to read a body that was cut off on the way; botocore repeats a request only until the headers arrive."""
 _DIRECTORY_BUCKET = "--x-s3"
 """Only names of S3 Express buckets have this suffix. They list without order and without StartAfter, so nothing would
 show that a listing is complete."""
 _TOKEN = "lakesweep-put"
 """Metadata by which a conditional put recognises its own object."""
-_CONTROL = "lakesweep-control"
-"""Metadata of the hint `snapshot/EARLIEST`: the control location of the maintainer that wrote it."""
 _HINT = "snapshot/EARLIEST"
-_MAX_CONTROL = 1500
-"""S3 allows 2 KB of metadata."""
-_NO_SUCH_RANGE = frozenset({"InvalidRange", "416"})
-"""The object ends before the range begins."""
 
 
-class S3Store(S3Deleting):
+class S3Store(S3Reading, S3Deleting):
     """Objects below one prefix of one bucket."""
-
-    control = ""
-    """The control location of the caller, which changes a table; empty if there is none."""
-    other_control: str | None = None
-    """Another control location that an object named when it was read. Text from the table, so only for a warning."""
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Yield objects below a folder; see `Store.list`."""
@@ -107,55 +93,6 @@ class S3Store(S3Deleting):
         last = max([*listed, *(key.removeprefix(self._prefix) for key, *_ in page.entries)], default="")
         return frozenset(name for name in names if f"{name}/" in listed or f"{name}/" > last)
 
-    def read(self, key: str, max_bytes: int | None = None) -> Body:
-        """Return one object; see `Store.read`."""
-        return self._get(key, max_bytes)
-
-    def read_range(self, key: str, start: int, length: int) -> Body:
-        """Return a part of one object; see `Store.read_range`.
-
-        A server without ranges would send the whole object. This is an error (`no_range`), and nothing is loaded.
-        """
-        where = self._where(key)
-        check_range(start, length, where)
-        try:
-            return self._get(key, None, (start, length), Range=f"bytes={start}-{start + length - 1}")
-        except StorageError as error:
-            if error.code in _NO_SUCH_RANGE:
-                raise too_short(start, length, 0, where) from error
-            raise
-
-    def _get(self, key: str, max_bytes: int | None, part: tuple[int, int] | None = None, **words: Any) -> Body:
-        where = self._where(key)
-        attempts, stop = BODY_ATTEMPTS, stops.count
-        while True:
-            attempts -= 1
-            response = self._ask("read", where, "get_object", Key=self._prefix + key, **words)
-            self._notice(response.get("Metadata", {}).get(_CONTROL))
-            stream, length, etag = response["Body"], response.get("ContentLength"), _etag(response, where)
-            if length is None:
-                raise StorageError(f"read {where}: expected an answer with its length, found none", code="no_length")
-            if part is not None:
-                try:
-                    _check_part(response, length, *part, where)
-                except StorageError:
-                    stream.close()
-                    raise
-            if max_bytes is not None and length > max_bytes:
-                stream.close()
-                raise StorageError(f"{where}: expected at most {max_bytes} bytes, found {length}", code="too_large")
-            try:
-                with s3_request("read", where, self._counter):
-                    data: bytes = stream.read()
-            except StorageError:
-                if attempts > 0 and stop == stops.count:
-                    continue
-                raise
-            if len(data) != length:
-                raise StorageError(f"read {where}: expected {length} bytes, found {len(data)}", code="cut_short")
-            self._counter.add_read_bytes(length)
-            return Body(data, etag)
-
     def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         """Write one object; see `Store.put`.
 
@@ -166,9 +103,9 @@ class S3Store(S3Deleting):
         where = self._where(key)
         token = os.urandom(16).hex()
         metadata = {_TOKEN: token} if if_absent or if_match is not None else {}
-        mark = _mark(self.control)
+        mark = mark_of(self.control)
         if mark and key == _HINT:
-            metadata[_CONTROL] = mark
+            metadata[CONTROL] = mark
         conditions: dict[str, Any] = {"Metadata": metadata} if metadata else {}
         if if_absent:
             conditions["IfNoneMatch"] = "*"
@@ -184,12 +121,7 @@ class S3Store(S3Deleting):
             if etag is None:
                 raise
             return etag
-        return _etag(response, where)
-
-    def _notice(self, mark: str | None) -> None:
-        """Note the control location that an object names, if it is not the caller's."""
-        if self.control and mark and mark != _mark(self.control):
-            self.other_control = unquote(mark[:_MAX_CONTROL])
+        return etag_of(response.get("ETag"), where)
 
     def _etag_if_ours(self, key: str, token: str) -> str | None:
         """Return the ETag of an object that has `token`; any failure except "not found" leaves the outcome unknown."""
@@ -199,7 +131,7 @@ class S3Store(S3Deleting):
         except ObjectNotFoundError:
             return None
         response["Body"].close()
-        return _etag(response, where) if response.get("Metadata", {}).get(_TOKEN) == token else None
+        return etag_of(response.get("ETag"), where) if response.get("Metadata", {}).get(_TOKEN) == token else None
 
     def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
         """Return the object that `undelete` would restore; see `Store.read_deleted`."""
@@ -236,12 +168,6 @@ class S3Store(S3Deleting):
         return Noncurrent(versions, size_bytes, markers)
 
 
-def _mark(control: str) -> str:
-    """Return a control location as metadata, which takes ASCII alone; empty if it is too long."""
-    mark = quote(control, safe="/:")
-    return mark if len(mark) <= _MAX_CONTROL else ""
-
-
 def _next_key(key: str, last: str, below: str, where: str) -> str:
     if not key.startswith(below) or key <= last:
         raise StorageError(
@@ -259,23 +185,3 @@ def _check_keys(entries: Sequence[PageEntry], last: str, below: str, where: str)
         return
     for key in keys:
         last = _next_key(key, last, below, where)
-
-
-def _check_part(response: Any, found: int, start: int, length: int, where: str) -> None:
-    """Make sure that an answer has the requested bytes."""
-    said = str(response.get("ContentRange", ""))
-    if not said.startswith(f"bytes {start}-{start + found - 1}/") or found > length:
-        raise StorageError(
-            f"read {where}: expected {length} bytes from byte {start}, found {found} bytes with the content range "
-            f"{said or 'of the whole object'!r}",
-            code="no_range",
-        )
-    if found < length:
-        raise too_short(start, length, found, where)
-
-
-def _etag(response: Any, where: str) -> str:
-    etag = response.get("ETag")
-    if not etag:
-        raise StorageError(f"{where}: expected an answer with an ETag, found none", code="no_etag")
-    return str(etag).strip('"')

@@ -1,0 +1,234 @@
+"""How this process reaches S3: botocore's client, and readers of buckets with the same endpoint and credentials.
+
+botocore takes a quarter of a second to import. So its client is made when a request needs it, if the environment alone
+says which server and credentials botocore would take. Otherwise the client is made at once: its errors are about
+settings, and the readers take from it what it has found.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from lakesweep.errors import UsageError
+from lakesweep.model.safety import MAX_ATTEMPTS
+from lakesweep.storage.aws_client import make_client, new_session
+from lakesweep.storage.clock import wall_ms
+from lakesweep.storage.s3.object_reader import Access, ObjectReader
+
+READER = "LAKESWEEP_S3_READER"
+"""Who reads objects: `obstore` or `botocore`."""
+_READERS = ("obstore", "botocore")
+_CERTIFICATES = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE")
+"""Certificates that obstore does not know."""
+_PLAIN = frozenset(
+    (
+        "AWS_ACCESS_KEY_ID",
+        "AWS_CA_BUNDLE",
+        "AWS_CONFIG_FILE",
+        "AWS_DEFAULT_REGION",
+        "AWS_EC2_METADATA_DISABLED",
+        "AWS_ENDPOINT_URL",
+        "AWS_ENDPOINT_URL_S3",
+        "AWS_EXECUTION_ENV",
+        "AWS_REGION",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_SHARED_CREDENTIALS_FILE",
+    )
+)
+"""Variables whose meaning for botocore is known here. With another one, botocore itself is asked."""
+_NOT_FOR_S3 = ("AWS_LAMBDA_", "AWS_XRAY_", "AWS_EMF_", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL_KMS")
+_OTHER_DOMAINS = ("cn-", "us-iso", "eu-iso", "eusc-")
+"""Regions whose servers are not below amazonaws.com."""
+_CREDENTIALS_S = 360
+"""obstore asks again for credentials five minutes before they expire, so once a minute. botocore renews them."""
+
+
+class Connection:
+    """One S3 server as one identity sees it."""
+
+    def __init__(
+        self, make: Callable[[int], Any], access: Callable[[str], Access | None], endpoint_url: str = ""
+    ) -> None:
+        """Build a connection; this sends no request.
+
+        Args:
+            make: Makes botocore's client for a number of attempts.
+            access: Tells how obstore reaches a bucket; `None`: botocore reads its objects.
+            endpoint_url: The URL of the server; empty if the client knows it.
+        """
+        self._make = make
+        self._access = access
+        self._endpoint_url = endpoint_url
+        self._readers: dict[str, ObjectReader | None] = {}
+        self._clients: dict[int, Any] = {}
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def of(client: Any) -> "Connection":
+        """Return the connection of a client of botocore, which reads objects, too."""
+        return Connection(lambda _: client, lambda _: None)
+
+    def client(self, attempts: int = MAX_ATTEMPTS) -> Any:
+        """Return botocore's client that makes so many attempts."""
+        found = self._clients.get(attempts)
+        if found is None:
+            with self._lock:
+                found = self._clients.get(attempts) or self._make(attempts)
+                self._clients[attempts] = found
+        return found
+
+    @property
+    def endpoint_url(self) -> str:
+        """The URL of the server."""
+        return self._endpoint_url or str(self.client().meta.endpoint_url)
+
+    def reader(self, bucket: str) -> ObjectReader | None:
+        """Return the reader of a bucket; `None`: botocore reads its objects."""
+        if bucket not in self._readers:
+            access = self._access(bucket)
+            self._readers[bucket] = None if access is None else ObjectReader(bucket, access)
+        return self._readers[bucket]
+
+
+def connect(
+    endpoint_url: str | None, region: str | None, max_parallel: int, environment: Mapping[str, str] | None = None
+) -> Connection:
+    """Return a connection with the usual configuration of AWS.
+
+    Args:
+        endpoint_url: A server other than AWS, beside the usual configuration.
+        region: Used if the usual configuration names none.
+        max_parallel: Number of open connections.
+        environment: Used instead of the process's environment.
+
+    Raises:
+        UsageError: A setting is not valid.
+    """
+    environment = os.environ if environment is None else environment
+    chosen = environment.get(READER) or _READERS[0]
+    if chosen not in _READERS:
+        raise UsageError(f"${READER}: expected {' or '.join(_READERS)}, found {chosen!r}", code="store_settings")
+    session: Any = None
+
+    def make(attempts: int) -> Any:
+        nonlocal session
+        session = session or new_session()
+        return make_client(endpoint_url, region, max_parallel, session, attempts)
+
+    def access(bucket: str) -> Access | None:
+        if chosen == "botocore":
+            return None
+        found = _below(plain, bucket) if plain else _as_botocore(connection.client(), session, bucket)
+        return found if found is not None and _is_within_reach(found.url, environment) else None
+
+    plain = None if chosen == "botocore" else _plain(endpoint_url, region, environment)
+    connection = Connection(make, access, plain.url if plain else "")
+    if plain is None:
+        connection.client()  # Its errors are about settings, so they come before other errors.
+    return connection
+
+
+def _plain(endpoint_url: str | None, region: str | None, environment: Mapping[str, str]) -> Access | None:
+    """Return the access to the server that botocore would take; `None` if this is not plain to see."""
+    named = {name: value for name, value in environment.items() if name.startswith("AWS_") and value}
+    key, secret = named.get("AWS_ACCESS_KEY_ID"), named.get("AWS_SECRET_ACCESS_KEY")
+    region = region or named.get("AWS_DEFAULT_REGION")
+    files = (
+        named.get("AWS_CONFIG_FILE", "~/.aws/config"),
+        named.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"),
+    )
+    known = all(name in _PLAIN or name.startswith(_NOT_FOR_S3) for name in named)
+    if not (key and secret and region and region.replace("-", "").isalnum() and known) or any(map(_has_text, files)):
+        return None
+    url = endpoint_url or named.get("AWS_ENDPOINT_URL_S3") or named.get("AWS_ENDPOINT_URL")
+    if url is None:
+        if region.startswith(_OTHER_DOMAINS):
+            return None
+        url = f"https://s3.{region}.amazonaws.com"
+    if not _is_server(url):
+        return None
+    credentials = {"access_key_id": key, "secret_access_key": secret}
+    if token := named.get("AWS_SESSION_TOKEN"):
+        credentials["session_token"] = token
+    return Access(url, region, credentials)
+
+
+def _has_text(path: str) -> bool:
+    try:
+        return Path(path).expanduser().stat().st_size > 0
+    except (OSError, RuntimeError):
+        return False
+
+
+def _is_server(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+            and not (parts.query or parts.fragment or parts.username or parts.password)
+            and url.isascii()
+            and " " not in url
+        )
+    except ValueError:
+        return False
+
+
+def _below(server: Access, bucket: str) -> Access:
+    """Return the access to a bucket: AWS has it as a host, other servers as a folder."""
+    parts = urlsplit(server.url)
+    host = parts.hostname or ""
+    if host.endswith(".amazonaws.com") and "." not in bucket:
+        url = f"{parts.scheme}://{bucket}.{parts.netloc}"
+    else:
+        url = f"{server.url.rstrip('/')}/{bucket}"
+    return Access(url, server.region, server.credentials)
+
+
+def _is_within_reach(url: str, environment: Mapping[str, str]) -> bool:
+    """Tell whether obstore reaches a server as botocore does: directly, and with certificates that it knows."""
+    parts = urlsplit(url)
+    if parts.scheme == "https" and any(environment.get(name) for name in _CERTIFICATES):
+        return False
+    if not any(value and name.lower().endswith("_proxy") for name, value in environment.items()):
+        return True
+    from urllib.request import getproxies, proxy_bypass
+
+    proxies = getproxies()
+    return not ({parts.scheme, "all"} & proxies.keys()) or bool(proxy_bypass(parts.hostname or ""))
+
+
+def _as_botocore(client: Any, session: Any, bucket: str) -> Access | None:
+    """Return the access with which botocore reads a bucket; `None` if obstore cannot do the same."""
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        found = session.get_credentials()
+        signed = client.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "k"})
+    except (BotoCoreError, ValueError):
+        return None  # botocore has the right error when it reads.
+    parts = urlsplit(signed)
+    region = client.meta.region_name
+    if found is None or not region or not parts.path.endswith("/k"):
+        return None
+    if parts.scheme == "https" and session.get_config_variable("ca_bundle"):
+        return None
+    url = f"{parts.scheme}://{parts.netloc}{parts.path.removesuffix('/k')}"
+    return Access(url, "us-east-1" if region == "aws-global" else region, lambda: _current(found))
+
+
+def _current(credentials: Any) -> Mapping[str, Any]:
+    """Return credentials in obstore's form. botocore renews them if they expire soon."""
+    now = credentials.get_frozen_credentials()
+    return {
+        "access_key_id": now.access_key,
+        "secret_access_key": now.secret_key,
+        "token": now.token,
+        "expires_at": datetime.fromtimestamp(wall_ms() / 1000 + _CREDENTIALS_S, UTC),
+    }
