@@ -15,15 +15,14 @@ Every implementation gives these guarantees, and `tests/conformance` checks them
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 PAGE_KEYS = 1000
 """Names on one page of a listing."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredObject:
-    """One entry of a listing."""
+class StoredObject(NamedTuple):
+    """One entry of a listing. A tuple, since listings make millions of them."""
 
     key: str
     size_bytes: int

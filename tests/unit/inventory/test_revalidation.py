@@ -3,7 +3,6 @@
 import random
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -87,9 +86,9 @@ def test_written_again_with_equal_bytes() -> None:
         (found.modified_ms + 86_400_000, False),
     ):
         store.set_modified("a", time_ms)
-        assert revalidate(store, [replace(found, modified_ms=second)]) == ({"a"} if is_same else set())
+        assert revalidate(store, [found._replace(modified_ms=second)]) == ({"a"} if is_same else set())
     store.set_modified("a", second + 5)
-    assert not revalidate(store, [replace(found, modified_ms=second + 6)])
+    assert not revalidate(store, [found._replace(modified_ms=second + 6)])
 
 
 @pytest.mark.parametrize("field", ["size_bytes", "etag", "modified_ms"])
@@ -97,7 +96,7 @@ def test_every_part_of_the_identity(field: str) -> None:
     """Each of size, ETag and time is compared."""
     store = PagedStore(["a", "b", "c"])
     other = {"size_bytes": 7, "etag": "another", "modified_ms": 5_000}[field]
-    assert revalidate(store, [listed("a"), replace(listed("b"), **{field: other}), listed("c")]) == {"a", "c"}
+    assert revalidate(store, [listed("a"), listed("b")._replace(**{field: other}), listed("c")]) == {"a", "c"}
 
 
 def test_links_are_no_candidates() -> None:
@@ -105,7 +104,7 @@ def test_links_are_no_candidates() -> None:
 
     class Linked(PagedStore):
         def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:
-            yield tuple(replace(listed(key), is_link=True) for key in self.keys)
+            yield tuple(listed(key)._replace(is_link=True) for key in self.keys)
 
     assert not revalidate(Linked(["a"]), [listed("a")])
 
@@ -113,7 +112,7 @@ def test_links_are_no_candidates() -> None:
 def test_keys_given_twice_are_in_doubt() -> None:
     """An inventory that lists two versions of a key as current says nothing of it."""
     store = PagedStore(["a", "b"])
-    assert revalidate(store, [listed("a"), replace(listed("a"), etag="x"), listed("b")]) == {"b"}
+    assert revalidate(store, [listed("a"), listed("a")._replace(etag="x"), listed("b")]) == {"b"}
 
 
 def test_nothing_to_look_up() -> None:

@@ -44,11 +44,8 @@ class S3Store(S3Reading, S3Deleting):
                 last = entries[-1][0]
             if end is not None and last > end:
                 entries = tuple(entry for entry in entries if entry[0] <= end)
-            yield tuple(
-                StoredObject(key[cut:], size_bytes, etag, modified_ms)
-                for key, size_bytes, etag, modified_ms in entries
-                if key[-1] != "/"
-            )
+            found = [StoredObject(key[cut:], size, etag, time) for key, size, etag, time in entries if key[-1] != "/"]
+            yield tuple(found)
             if end is not None and last >= end:
                 return
 
