@@ -306,6 +306,10 @@ bench-functions: install build/lambda-runtime/.installed ## Measure the start of
 		ARCHITECTURE="$(subst aarch64,arm64,$(shell uname -m))" SAM_ARGS="--build-dir build/lambda-functions" >/dev/null
 	@$(BIN)/python -m benchmarks.functions $(ARGS)
 
+.PHONY: bench-start
+bench-start: install ## Measure the start of commands: help, and what a small table needs
+	@$(BIN)/python -m benchmarks.start $(ARGS)
+
 .PHONY: bench-system
 bench-system: install ## Measure the running system: from a commit to its last delete, and the memory of a pass
 	@$(BIN)/python -m benchmarks.system $(ARGS)

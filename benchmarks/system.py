@@ -39,7 +39,7 @@ MERGED_EVERY = 30
 """Commits after which the manifests are merged, as the engine does by itself."""
 MAX_P95_S = 2.0
 SCALE = 0.2
-MAX_PEAK_MIB = 512
+MAX_PEAK_MIB = 200
 EXPIRED_AT_ONCE = 50
 """Of `snapshot.expire.limit`, by itself."""
 _OPTIONS = {

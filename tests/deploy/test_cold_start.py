@@ -11,8 +11,10 @@ from tests.functions.deployment import Deployment
 from tests.support.lambda_runtime import LambdaFunction
 from tests.support.system.build import REPOSITORY, build_here
 
-NOT_AT_INIT = {"pyarrow", "pydantic", "boto3", "urllib3"}
+NOT_AT_INIT = {"asyncio", "pyarrow", "pydantic", "boto3", "urllib3"}
 """What a start must not wait for, since AWS is asked nothing yet. (`botocore` itself is where Powertools registers.)"""
+NOT_BEFORE_A_PASS = ("lakesweep.execute", "lakesweep.model.policy", "lakesweep.operations.tags", "lakesweep.runs.run")
+"""What the two functions of a commit must not wait for, since most commits need no pass."""
 EVENTS = {
     "OnSnapshotWritten": "sqs_eventbridge_batch",
     "Expire": "sqs_expire",
@@ -56,6 +58,8 @@ def test_every_function_starts_light_and_answers(tmp_path: Path) -> None:
             at_init, in_all = imported(running.init.log), imported(running.log)
             assert {"awslambdaric", "aws_lambda_powertools", "lakesweep"} <= at_init, function
             assert at_init & NOT_AT_INIT == set(), function
+            if function in ("OnSnapshotWritten", "Expire"):
+                assert not [name for name in NOT_BEFORE_A_PASS if f"| {name}\n" in re.sub(" +", " ", running.init.log)]
             assert in_all & {"pyarrow", "pydantic"} == set(), function
             assert "urllib3" in in_all, f"{function} asked nothing of AWS"
             assert not answer.is_error, (function, answer.value)

@@ -72,6 +72,19 @@ print(json.dumps([code, *(name for name in {HEAVY!r} if name in sys.modules)]))
     assert json.loads(run_python(code).splitlines()[-1]) == [0]
 
 
+def test_show_imports_nothing_that_changes_a_table(tmp_path: Path) -> None:
+    write_table(tmp_path / "orders")
+    code = f"""
+import json, sys
+from lakesweep.cli.main import main
+code = main(["show", {str(tmp_path / "orders")!r}])
+print(json.dumps([code, *{{".".join(name.split(".")[:2]) for name in sys.modules}}]))
+"""
+    code, *packages = json.loads(run_python(code).splitlines()[-1])
+    assert code == 0
+    assert set(packages).isdisjoint({"lakesweep.aws", "lakesweep.execute", "lakesweep.spark"})
+
+
 @pytest.mark.parametrize("command", NAMES)
 def test_every_command_has_help_with_examples(command: str) -> None:
     """Each command says what it does, and shows how it is called."""

@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
-from lakesweep.cli.main import main
+from lakesweep.cli.main import app, main
 from lakesweep.cli.terminal import progress
 from lakesweep.cli.terminal.output import say
 from lakesweep.cli.terminal.progress import shown_progress
@@ -54,6 +56,23 @@ print(json.dumps([codes, packages, [name for name in ours if not name.startswith
     assert codes == [0, 0, 2, 2]
     assert packages == ["__main__", "annotated_doc", "lakesweep", "shellingham", "typer"]
     assert ours == FOR_HELP
+
+
+@pytest.mark.parametrize(
+    ("argv", "complete"),
+    [
+        (["--help"], []),
+        (["show", "a"], ["show"]),
+        (["audit", "verify"], ["verify"]),
+        (["tags", "show"], ["show", "tags"]),
+    ],
+)
+def test_the_parser_makes_options_of_the_commands_that_are_named(argv: list[str], complete: list[str]) -> None:
+    """Options take most of the parser's time, and help shows those of one command at most."""
+    parser: Any = typer.main.get_command(app(argv))
+    groups = [parser, *(each for each in parser.commands.values() if hasattr(each, "commands"))]
+    commands = {name: each for group in groups for name, each in group.commands.items() if each not in groups}
+    assert sorted(name for name, each in commands.items() if each.params) == complete
 
 
 @pytest.mark.parametrize("argv", [[], ["show"], ["audit"], ["audit", "verify"]])
