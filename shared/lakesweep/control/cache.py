@@ -20,26 +20,44 @@ CACHE_FORMAT_VERSION = 1
 _NAME = "cache.bin"
 
 
-def read_cache(
-    area: ControlArea, name: str = _NAME, *, identity: str | None = None, max_total_bytes: int = MAX_TOTAL_BYTES
-) -> dict[str, Remembered]:
-    """Return key -> cached object; empty if there is no usable cache.
-
-    Args:
-        area: Of the table.
-        name: Of the document.
-        identity: Of the present table. The cache of an earlier table at the same place is not used. `None`: accept any.
-        max_total_bytes: Limit of the writer for all objects. A cache that unpacks to more than twice as much is not
-            used.
+def fetch_cache(area: ControlArea, name: str = _NAME) -> bytes | None:
+    """Return the stored form of the cache, `None` if there is none.
 
     Raises:
         StorageError: A request failed for another reason than absence.
     """
     try:
-        data = area.read(name).data
+        return area.read(name).data
     except ObjectNotFoundError:
-        return {}
-    known = believed(area, name, data)
+        return None
+
+
+def read_cache(
+    area: ControlArea, name: str = _NAME, *, identity: str | None = None, max_total_bytes: int = MAX_TOTAL_BYTES
+) -> dict[str, Remembered]:
+    """Return key -> cached object; empty if there is no usable cache. See `fetch_cache` and `unpack_cache`."""
+    return unpack_cache(area, fetch_cache(area, name), name, identity=identity, max_total_bytes=max_total_bytes)
+
+
+def unpack_cache(
+    area: ControlArea,
+    data: bytes | None,
+    name: str = _NAME,
+    *,
+    identity: str | None = None,
+    max_total_bytes: int = MAX_TOTAL_BYTES,
+) -> dict[str, Remembered]:
+    """Return key -> cached object; empty if the cache is not usable.
+
+    Args:
+        area: Of the table.
+        data: The stored form of the cache.
+        name: Of the document.
+        identity: Of the present table. The cache of an earlier table at the same place is not used. `None`: accept any.
+        max_total_bytes: Limit of the writer for all objects. A cache that unpacks to more than twice as much is not
+            used.
+    """
+    known = None if data is None else believed(area, name, data)
     if known is None:
         return {}
     try:

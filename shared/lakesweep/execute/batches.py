@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from lakesweep.errors import FormatError
 from lakesweep.format.tag import parse_tag
 from lakesweep.model.outcome import FailedDelete, Outcome
-from lakesweep.model.plan import Action, Delete, Plan, moves_roots, to_bytes
+from lakesweep.model.plan import Action, Delete, Plan, Put, moves_roots, to_bytes
 from lakesweep.model.roots import branch_dir
 from lakesweep.storage.store import DeleteResult
 
@@ -22,7 +22,8 @@ ROOT_KINDS = frozenset({"snapshot", "changelog_document", "tag"})
 """Kinds of documents that name files."""
 FILES_STEP = "files"
 CONSUMER_PHASE = "consumers"
-HEAD_PHASES = ("latest", "changelog_documents", DOCUMENT_PHASE, "hints", TAG_PHASE)
+HINT_PHASE = "hints"
+HEAD_PHASES = ("latest", "changelog_documents", DOCUMENT_PHASE, HINT_PHASE, TAG_PHASE)
 """Phases that come before the first file is deleted."""
 
 
@@ -45,6 +46,13 @@ def batches(actions: Sequence[Action]) -> Iterator[tuple[Action, ...]]:
 def is_head(action: Action) -> bool:
     """Tell whether an action comes before the first file is deleted."""
     return action.phase in HEAD_PHASES
+
+
+def last_hints(batch: Sequence[Action]) -> tuple[tuple[Action, ...], tuple[Put, ...]]:
+    """Split a batch into its actions and the hints that it writes last."""
+    hints = tuple(action for action in batch if isinstance(action, Put) and action.phase == HINT_PHASE)
+    rest = tuple(batch[: len(batch) - len(hints)])
+    return (rest, hints) if (*rest, *hints) == tuple(batch) else (tuple(batch), ())
 
 
 def removed_roots(actions: Iterable[Action]) -> tuple[Delete, ...]:

@@ -22,10 +22,12 @@ from lakesweep.runs import local_executor
 from lakesweep.runs.fleet import POLICY_ETAG, check_policy
 from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.manual import check_hand
+from lakesweep.runs.metadata_cache import keep
 from lakesweep.runs.pass_notes import invalidate
 from lakesweep.runs.reports import PLAN_UNDONE, executed_report, refused
 from lakesweep.runs.session import Table
 from lakesweep.runs.table_environment import environment
+from lakesweep.storage.together import both, waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +103,34 @@ def execute_plan(
     began = Beginning(area.table, run_id, plan_id, plan.header.content_hash or None, etag, area.who())
     chain = Chain(began)
 
-    def store(executed: Executed) -> None:
+    def store(executed: Executed, *, keeps_cache: bool = False) -> None:
         report = executed_report(table, plan, run_id, executed, warnings + executed.warnings)
         report = replace(report, is_stored_plan=not begin.has_just_planned)
         if executed.is_overtaken and report.is_stored_plan:  # after a new plan, later steps must list the table again
             report = replace(report, status="nothing_to_do")
         ended = None if executed.status == "interrupted" else executed.status
         times_ms = (started_ms, table.store.now_ms())
-        store_report(
-            area,
-            run_id,
-            report.to_json(),
-            report.all_warnings(),
-            times_ms,
-            ended=ended,
-            chain=chain,
-            policy_etag=etag,
-            plan_hash=plan.header.content_hash,
-        )
+        document, all_warnings = report.to_json(), report.all_warnings()
+
+        def write() -> None:
+            store_report(
+                area,
+                run_id,
+                document,
+                all_warnings,
+                times_ms,
+                ended=ended,
+                chain=chain,
+                policy_etag=etag,
+                plan_hash=plan.header.content_hash,
+            )
+
+        if keeps_cache:
+            # The cache is true however this run ends, so neither document waits for the other.
+            table.memory.forget(delete.path for delete in plan.deletes)
+            both(write, lambda: keep(table))
+        else:
+            write()
         reports.append(report)
 
     def stop(executed: Executed) -> None:
@@ -133,7 +145,7 @@ def execute_plan(
         if executed.status == "done" and undone is not None:
             # Whichever run finishes the undo records it, before the plan counts as ended.
             record_undone(area, undone.plan_id, run_id)
-        store(executed)
+        store(executed, keeps_cache=begin.has_just_planned and waits(area.store))
         end_plan(area, plan_id, replace(resting, status=executed.status), apart=has_rested)
 
     def rest() -> None:

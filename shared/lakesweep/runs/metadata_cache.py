@@ -3,12 +3,30 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from lakesweep.control.cache import read_cache, write_cache
+from lakesweep.control.area import ControlArea
+from lakesweep.control.cache import fetch_cache, unpack_cache, write_cache
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.identity import table_identity
 from lakesweep.model.roots import Root, TableListing
 from lakesweep.runs.session import Table
+from lakesweep.storage.together import both, waits
 from lakesweep.storage.wrappers.remembering import IMMUTABLE_FOLDER, RememberingStore
+from lakesweep.table.discover import discover
+
+
+def listed(table: Table) -> tuple[TableListing, Table]:
+    """List a table, and return it as `remembering` does, without waiting for the cache any longer.
+
+    The cache may be read at the same time as the listing, since any cache may be older than a listing. Its documents
+    hold only for the ETags of the listing, and the cache only for the identity of the table that was listed.
+    """
+    area = table.area
+    if area is None or not area.remembers or table.memory.is_loaded or not waits(table.store):
+        listing = discover(table.store)
+        return listing, remembering(table, listing)
+    listing, data = both(lambda: discover(table.store), lambda: fetch_cache(area))
+    _load(table, area, table_identity(listing), data)
+    return listing, remembering(table, listing)
 
 
 def remembering(table: Table, listing: TableListing) -> Table:
@@ -21,11 +39,16 @@ def remembering(table: Table, listing: TableListing) -> Table:
     identity = table_identity(listing)
     if not table.memory.is_loaded or table.memory.identity != identity:
         is_asked = identity and table.area.remembers
-        table.memory.load(read_cache(table.area, identity=identity) if is_asked else {}, identity)
+        _load(table, table.area, identity, fetch_cache(table.area) if is_asked else None)
     etags = {ref.path: ref.etag for ref in listing.roots()}
     for branch in listing.branches.values():
         etags |= {document.path: document.etag for document in (*branch.schemas, *branch.consumers)}
     return replace(table, store=RememberingStore(table.store, table.memory, etags))
+
+
+def _load(table: Table, area: ControlArea, identity: str, data: bytes | None) -> None:
+    known = unpack_cache(area, data, identity=identity) if identity else {}
+    table.memory.load(known, identity)
 
 
 def invalidate(table: Table, names: Iterable[str | None]) -> None:

@@ -26,9 +26,8 @@ from lakesweep.model.safety import PLAN_LIFETIME_MS
 from lakesweep.model.steering import Steering
 from lakesweep.runs.allowance import fence_rules
 from lakesweep.runs.identifiers import new_id
-from lakesweep.runs.metadata_cache import remembering
+from lakesweep.runs.metadata_cache import listed, remembering
 from lakesweep.runs.session import Table
-from lakesweep.table.discover import discover
 from lakesweep.table.documents import Documents, read_all_schemas, read_roots, read_schema
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.stores import TableStores
@@ -240,8 +239,10 @@ def begin(table: Table, operation: str, listing: TableListing | None = None) -> 
         StorageError: A request failed.
     """
     is_own_listing = listing is None
-    listing = discover(table.store) if listing is None else listing
-    table = remembering(table, listing)
+    if listing is None:
+        listing, table = listed(table)
+    else:
+        table = remembering(table, listing)
     own = listing.branches.get(table.ref.branch) or BranchListing(table.ref.branch)
     schema = read_schema(table.store, own)
     return TableView(table, operation, listing, own, schema, table.store.now_ms(), is_own_listing)

@@ -28,7 +28,7 @@ def read_many(
 
     Reads are at most twice `parallel` keys ahead of the caller, and no read is added while `window_bytes` wait. So
     memory is limited to that plus twice `parallel` objects. Objects with a known size count from the beginning. A
-    caller that stops early leaves no thread behind.
+    caller that stops early leaves no thread behind. What the store has in memory (`known`) needs no thread.
 
     Args:
         store: The store to read. If its reads do not wait (`reads_wait` is false), it is read one by one, since threads
@@ -41,9 +41,14 @@ def read_many(
     """
     sizes = sizes or {}
 
-    def read(key: str) -> Body | StorageError:
+    known = getattr(store, "known", None)
+
+    def limit_of(key: str) -> int | None:
         limits = [limit for limit in (max_bytes, sizes.get(key)) if limit is not None]
-        return _read(store, key, min(limits, default=None))
+        return min(limits, default=None)
+
+    def read(key: str) -> Body | StorageError:
+        return _read(store, key, limit_of(key))
 
     upcoming = iter(keys)
     if parallel < 2 or not getattr(store, "reads_wait", True):
@@ -65,20 +70,29 @@ def read_many(
         return body
 
     pool = ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="read")
-    waiting: deque[tuple[str, Future[Body | StorageError]]] = deque((key, pool.submit(fetch, key)) for key in ahead)
-    waiting_bytes = sum(sizes.get(key, 0) for key in ahead)
+
+    def begun(key: str) -> Body | Future[Body | StorageError]:
+        body: Body | None = None if known is None else known(key, limit_of(key))
+        return pool.submit(fetch, key) if body is None else body
+
+    waiting: deque[tuple[str, Body | Future[Body | StorageError]]] = deque((key, begun(key)) for key in ahead)
+    waiting_bytes = sum(sizes.get(key, 0) for key, found in waiting if isinstance(found, Future))
     try:
         while True:
             while not waiting or (len(waiting) < 2 * parallel and waiting_bytes < window_bytes):
                 next_key = next(upcoming, None)
                 if next_key is None:
                     break
-                waiting.append((next_key, pool.submit(fetch, next_key)))
-                waiting_bytes += sizes.get(next_key, 0)
+                waiting.append((next_key, begun(next_key)))
+                if isinstance(waiting[-1][1], Future):
+                    waiting_bytes += sizes.get(next_key, 0)
             if not waiting:
                 return
-            key, future = waiting.popleft()
-            body = future.result()
+            key, found = waiting.popleft()
+            if not isinstance(found, Future):
+                yield key, found
+                continue
+            body = found.result()
             while arrived:
                 waiting_bytes += arrived.popleft()
             waiting_bytes -= _size(body)

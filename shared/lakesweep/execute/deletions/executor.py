@@ -22,9 +22,10 @@ A plan that turns out stale later, or after others had time to act, is finished 
 further document. It asks every present root again what it needs, and deletes only files that no root needs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import get_args
+from functools import partial
+from typing import TypeVar, get_args
 
 from lakesweep.control.lease import Lease, NoLease
 from lakesweep.control.ledger import Ledger
@@ -47,6 +48,7 @@ from lakesweep.execute.batches import (
     expiring_snapshots,
     id_of,
     is_head,
+    last_hints,
     outcome_of,
     removed_roots,
     step_of,
@@ -62,8 +64,10 @@ from lakesweep.model.roots import FileKind, References, base_name, branch_dir
 from lakesweep.model.safety import EPOCH_MS, FRESH_MS
 from lakesweep.storage.keys import SINGLE_DELETES
 from lakesweep.storage.store import DeleteResult
+from lakesweep.storage.together import both, waits
 from lakesweep.table.discover import ROOT_FOLDERS, discover
 
+T = TypeVar("T")
 _GONE = ("deleted", "already_gone")
 _CONDITIONAL = frozenset({"tag", "consumer", "changelog_document"})
 """Kinds that a recheck lists, and whose ETags it otherwise compares only while they are deleted or written."""
@@ -244,24 +248,45 @@ class _Execution(UnderLease):
         # An earlier run has waited before its first file.
         grace_ms = 0 if self._progress.data_begun else self._attempt.grace_ms
         is_new = not self._attempt.earlier_runs
-        batch: tuple[Action, ...] = ()
+        whole: tuple[Action, ...] = ()
         asks_all = self._ask_all(pending)
-        for batch in batches(pending):
+        hints: tuple[Put, ...] = ()
+        for whole in batches(pending):
+            batch, next_hints = last_hints(whole)
             self._rest()
-            if not is_head(batch[0]):
+            if not is_head(whole[0]) and grace_ms > 0:
+                self._write_hints(hints)
                 self._wait(grace_ms)
-                grace_ms = 0
+                grace_ms, hints = 0, ()
             self._still_ours()
-            if self._look(pending, batch, asks_all=asks_all, is_new=is_new):
+            look = partial(self._look, pending, whole, asks_all=asks_all, is_new=is_new)
+            if self._beside(hints, look):
                 self._note_overtaken()
                 return
-            is_new = False
+            is_new, hints = False, next_hints
             self._batch(batch)
             self._env.progress("objects deleted", self._outcome.deleted + self._outcome.already_gone, total)
-        if batch and is_head(batch[-1]) and self._progress.documents_gone:
+        if whole and is_head(whole[-1]) and self._progress.documents_gone:
             # The plan deletes no file, so there was no recheck after the documents were deleted. One of them may be the
             # target of a rollback.
-            self._recheck.look(())
+            self._beside(hints, lambda: self._recheck.look(()))
+        else:
+            self._write_hints(hints)
+
+    def _beside(self, hints: tuple[Put, ...], look: Callable[[], T]) -> T:
+        """Recheck the roots, and write hints at the same time.
+
+        No root is a hint of this phase, and no recheck looks at one (it is `EARLIEST`). Both have ended before the next
+        deletion, and the recheck begins when all documents are deleted.
+        """
+        if not hints:
+            return look()
+        _, found = both(lambda: self._write_hints(hints), look, at_once=waits(self._env.stores.table))
+        return found
+
+    def _write_hints(self, hints: Sequence[Put]) -> None:
+        for hint in hints:
+            self._write(hint)
 
     def _look(self, pending: Sequence[Action], batch: Sequence[Action] = (), *, asks_all: bool, is_new: bool) -> bool:
         """Recheck the roots before a batch. Tell whether another maintainer has removed the documents of a new plan."""
@@ -351,11 +376,10 @@ class _Execution(UnderLease):
     def _wait(self, grace_ms: int) -> None:
         """Wait for readers while holding the lease."""
         step_ms = 10_000  # shorter than the time that a caller keeps in reserve
-        self._progress.others_were_here = self._progress.others_were_here or grace_ms > 0
-        if grace_ms > 0:
-            self._ledger.flush()
-            plan = f"plan {self._plan.header.plan_id}"
-            self._env.say(f"{plan}: waiting {grace_ms / 1000:g} s for readers (grace), before files are deleted")
+        self._progress.others_were_here = True
+        self._ledger.flush()
+        plan = f"plan {self._plan.header.plan_id}"
+        self._env.say(f"{plan}: waiting {grace_ms / 1000:g} s for readers (grace), before files are deleted")
         while grace_ms > 0:
             self._env.check_time(f"readers of what plan {self._plan.header.plan_id} removes")
             self._env.sleep(min(step_ms, grace_ms) / 1000)

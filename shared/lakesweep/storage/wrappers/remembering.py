@@ -134,14 +134,20 @@ class RememberingStore(WrappingStore):
 
     def read(self, key: str, max_bytes: int | None = None) -> Body:
         """Return one object; see `Store.read`."""
+        body = self.known(key, max_bytes)
+        if body is None:
+            body = self._store.read(key, max_bytes)
+            if key in self._etags or key.startswith(IMMUTABLE_FOLDER):
+                self._memory.learn(key, body)
+        return body
+
+    def known(self, key: str, max_bytes: int | None = None) -> Body | None:
+        """Return what `read` would return without a request, `None` if it would send one."""
         etag = self._etags.get(key)
         if etag is None and not key.startswith(IMMUTABLE_FOLDER):
-            return self._store.read(key, max_bytes)
+            return None
         body = self._memory.find(key, etag)
-        if body is None or (max_bytes is not None and len(body.data) > max_bytes):
-            body = self._store.read(key, max_bytes)
-            self._memory.learn(key, body)
-        return body
+        return None if body is None or (max_bytes is not None and len(body.data) > max_bytes) else body
 
     def forget(self, key: str) -> bool:
         """Drop an object from the cache, and tell whether an earlier run had read the cached body."""

@@ -96,7 +96,7 @@ def read_root_files(
     with_changelog: Callable[[Root], bool],
     going: frozenset[str] = frozenset(),
 ) -> dict[str, RootFiles]:
-    """Read the lists of many roots in two rounds.
+    """Read the lists of many roots in two rounds; the second is for expiring roots alone.
 
     Args:
         reader: Where to read.
@@ -108,25 +108,31 @@ def read_root_files(
         Path of the root -> its lists.
     """
     roots = tuple(roots)
-    bases = reader.manifest_lists(
-        {root.snapshot.base_manifest_list: root.snapshot.base_manifest_list_size for root in roots if _has_state(root)}
-    )
-    implied = _implied_deltas(roots, bases, going)
-    wanted: dict[str, int | None] = {}
+    first: dict[str, int | None] = {}
     for root in roots:
         snapshot = root.snapshot
-        if _has_state(root) and root.ref.path not in implied:
-            wanted[snapshot.delta_manifest_list] = snapshot.delta_manifest_list_size
+        if _has_state(root):
+            first[snapshot.base_manifest_list] = snapshot.base_manifest_list_size
+            if root.ref.path not in going:
+                first[snapshot.delta_manifest_list] = snapshot.delta_manifest_list_size
         if snapshot.changelog_manifest_list is not None and with_changelog(root):
-            wanted[snapshot.changelog_manifest_list] = snapshot.changelog_manifest_list_size
-    lists = reader.manifest_lists(wanted)
+            first[snapshot.changelog_manifest_list] = snapshot.changelog_manifest_list_size
+    lists = dict(reader.manifest_lists(first))
+    implied = _implied_deltas(roots, lists, going)
+    lists |= reader.manifest_lists(
+        {
+            root.snapshot.delta_manifest_list: root.snapshot.delta_manifest_list_size
+            for root in roots
+            if root.ref.path in going and _has_state(root) and root.ref.path not in implied
+        }
+    )
 
     def files_of(root: Root) -> RootFiles:
         snapshot = root.snapshot
         base: ListContent = ()
         delta: ListContent = ()
         if _has_state(root):
-            base = plausible_list(snapshot.base_manifest_list, bases[snapshot.base_manifest_list], _base_rows(snapshot))
+            base = plausible_list(snapshot.base_manifest_list, lists[snapshot.base_manifest_list], _base_rows(snapshot))
             delta = implied.get(root.ref.path) or lists[snapshot.delta_manifest_list]
             delta = plausible_list(snapshot.delta_manifest_list, delta, snapshot.delta_record_count)
         changelog = snapshot.changelog_manifest_list
