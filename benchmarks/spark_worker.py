@@ -44,12 +44,13 @@ def main() -> None:
         begin_again = time.perf_counter()
         with contextlib.redirect_stdout(io.StringIO()):
             command([*arguments, "--json", "--scan-id", "again"])
-        again = time.perf_counter() - begin_again
+        again, cpu_again = time.perf_counter() - begin_again, _cpu_s(os.getpid()) - cpu_after
     figures = {
         "session_s": ready - begin,
         "seconds": done - ready,
         "again_s": again,
         "cpu_s": cpu_after - cpu_before,
+        "again_cpu_s": cpu_again,
         "driver_kib": _peak_kib(os.getpid()),
         "jvm_kib": max(_peak_kib(pid) for pid in _children(os.getpid()) if _name(pid) == "java"),
         "worker_kib": workers.peak_kib,

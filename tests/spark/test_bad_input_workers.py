@@ -146,7 +146,7 @@ def test_executors_that_may_not_read(s3_that_denies: str, tmp_path: Path, creden
         },
     )
 
-    assert finished.exit_code == (3 if credentials == "others" else 1), finished.output
+    assert finished.exit_code == 3, finished.output
     *sentences, document = finished.output.splitlines()
     assert len(sentences) == 1, finished.output
     assert "(in an executor)" in sentences[0]

@@ -20,24 +20,13 @@ from lakesweep.errors import MaintenanceError
 from lakesweep.operations.orphans.judging import Holding, Question
 from lakesweep.operations.orphans.listing import Place
 from lakesweep.operations.orphans.rules.orphans import SAMPLE, Totals
-from lakesweep.spark.listing import LISTING_SCHEMA
-from lakesweep.spark.match import LISTED, LIVE, Matcher
+from lakesweep.spark.match import Matcher
 from lakesweep.spark.parts import part_of, read_part
+from lakesweep.spark.shuffle import LISTED, LIVE, MATCH_SCHEMA
 from lakesweep.table.reach.named_entries import ADDED, BY_ROOT, COMPACTED
 from tests.support.memory_store import MemoryStore
 
 CUTOFF_MS = 1000
-MATCH_SCHEMA = pa.schema(
-    [
-        ("h1", pa.int64()),
-        ("h2", pa.int64()),
-        ("side", pa.int8()),
-        ("ident", pa.int64()),
-        ("manifest", pa.int64()),
-        ("flags", pa.int8()),
-        *LISTING_SCHEMA,
-    ]
-)
 TABLE, SHARED = Place("memory://b/t", is_table=True, is_owned=True), Place("memory://x", is_table=False, is_owned=False)
 HOLDINGS = {1: Holding(0b01, 0, 0), 2: Holding(0b10, 0, 0), 3: Holding(0, 0b100, 0), 4: Holding(0, 0, 0b1000)}
 """Manifest -> who holds it. Nobody whom a reader follows holds manifest 5."""

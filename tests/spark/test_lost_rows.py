@@ -1,6 +1,5 @@
 """A Spark that loses rows: a live name that no task saw would make its file look like an orphan. On a stand-in."""
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -8,11 +7,9 @@ import pytest
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.scans import OrphanArguments
 from lakesweep.runs.execution import require_area
-from lakesweep.spark.parts import Part
-from lakesweep.spark.tasks import Access, Row
-from tests.support import spark_stand_in
+from lakesweep.spark.shuffle import LISTED, LIVE
 from tests.support.orphan_scene import OrphanScene
-from tests.support.spark_stand_in import StandIn, stand_in_plan
+from tests.support.spark_stand_in import StandInRDD, stand_in_plan
 
 
 def scene() -> OrphanScene:
@@ -32,30 +29,41 @@ def refuse(patch: pytest.MonkeyPatch, made: OrphanScene) -> None:
     assert not [name for name in require_area(table).names("plans/") if name.endswith("header.json")]
 
 
-@pytest.mark.parametrize("lost", ["live", "listed"])
+@pytest.mark.parametrize("lost", [LIVE, LISTED], ids=["live", "listed"])
 @pytest.mark.parametrize("number", [1, 2], ids=["by name", "by owner"])
-def test_scans_of_a_match(lost: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    match, calls = spark_stand_in._match, []
+def test_rows_of_a_match(lost: int, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, calls = StandInRDD.partitionBy, []
 
-    def losing(session: Any, access: Access, live: Sequence[Part], listed: Sequence[Part], *rest: Any) -> Iterator[Row]:
-        calls.append(len(live))
+    def losing(self: StandInRDD, count: int, place: Any) -> StandInRDD:
+        calls.append(count)
         if len(calls) == number:
-            live, listed = (live[1:], listed) if lost == "live" else (live, listed[1:])
-        return match(session, access, live, listed, *rest)
+            rows = self.collect()
+            rows.remove(next(row for row in rows if row[1][0] == lost))
+            self = StandInRDD(self.session, [rows])
+        return whole(self, count, place)
 
-    monkeypatch.setattr(spark_stand_in, "_match", losing)
+    monkeypatch.setattr(StandInRDD, "partitionBy", losing)
     refuse(monkeypatch, scene())
     assert len(calls) == number
 
 
-@pytest.mark.parametrize("job", [1, 2, 3], ids=["probes", "manifests", "listings"])
-def test_answers_of_tasks(job: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, jobs = StandIn.range, []
-
-    def losing(self: StandIn, start: int, end: int, step: int, partitions: int) -> Any:
-        jobs.append(end)
-        return whole(self, start, end - (len(jobs) == job), step, partitions)
-
-    monkeypatch.setattr(StandIn, "range", losing)
+def test_rows_in_the_wrong_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = StandInRDD.partitionBy
+    monkeypatch.setattr(StandInRDD, "partitionBy", lambda self, count, place: whole(self, count, lambda _: 0))
     refuse(monkeypatch, scene())
-    assert len(jobs) == job
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5], ids=["probes", "manifests", "listings", "splits", "matches"])
+def test_answers_of_tasks(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, calls = StandInRDD.mapPartitionsWithIndex, []
+
+    def losing(self: StandInRDD, function: Any) -> StandInRDD:
+        calls.append(len(self.partitions))
+        found = whole(self, function)
+        if len(calls) == number:
+            found = StandInRDD(found.session, [*found.partitions[:-1], []])
+        return found
+
+    monkeypatch.setattr(StandInRDD, "mapPartitionsWithIndex", losing)
+    refuse(monkeypatch, scene())
+    assert len(calls) == number + (number == 4)

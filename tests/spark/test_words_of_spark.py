@@ -17,8 +17,8 @@ Traceback (most recent call last):
 """
 
 
-class Frame:
-    """A frame whose job ends in an error."""
+class Answers:
+    """Answers whose job ends in an error."""
 
     def __init__(self, line: str) -> None:
         self._line = line
@@ -40,7 +40,7 @@ class Frame:
 def test_an_error_of_this_package_is_that_error(line: str, kind: type[MaintenanceError], code: str, said: str) -> None:
     """A part that is gone stays gone: nobody may be told that the same scan goes on."""
     with pytest.raises(MaintenanceError) as error:
-        list(collected(Frame(line)))  # type: ignore[arg-type]
+        list(collected(Answers(line)))  # type: ignore[arg-type]
     assert type(error.value) is kind
     assert error.value.code == code
     assert said in str(error.value)

@@ -1,7 +1,7 @@
 """The match: it compares the listed objects with the names that roots refer to, in one shuffle.
 
-Two numbers stand for a name; Spark computes both in the JVM. Equal names have equal numbers. So no root refers to a
-file whose numbers match no live name. If two names ever share both numbers, Lakesweep keeps a file that it could
+Two numbers stand for a name (`shuffle.py`). Equal names have equal numbers. So no root refers to a file whose numbers
+match no live name. If two names ever share both numbers, Lakesweep keeps a file that it could
 delete. Each partition is sorted by these numbers, live names first. One pass over it shows for each group of equal
 names whether some root refers to the name and whether some listing showed it. Lakesweep keeps a file that a root refers
 to. It judges any other file by the rules of any other scan, and the orphans become a part of the plan. A file that a
@@ -28,25 +28,15 @@ from lakesweep.operations.orphans.judging import Holding, Judge, Question, is_ne
 from lakesweep.operations.orphans.parts import PlanParts
 from lakesweep.operations.orphans.rules.orphans import Orphan
 from lakesweep.spark.listing import LISTING_SCHEMA
-from lakesweep.spark.live import LIVE_SCHEMA
-from lakesweep.spark.parts import Columns, Part, as_bytes, as_text, part_row, read_part
-from lakesweep.spark.tasks import Access, Row, Stream, Task, run_stream
+from lakesweep.spark.parts import Columns, Part, as_bytes, as_text, part_of, part_row, read_part
+from lakesweep.spark.shuffle import LISTED, numbers_of, shuffled, sorted_rows
+from lakesweep.spark.tasks import Access, Row, Task, run_partitions
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-LIVE, LISTED = 0, 1
-ROWS_OF_TASK = 1_000_000
-BATCH_ROWS = "50000"
-
-
-def live_frame(
-    session: "SparkSession", access: Access, parts: Sequence[Part], *, with_names: bool = False
-) -> "DataFrame":
-    """Return the live rows of parts, with the numbers that stand for their names."""
-    names = _frame(session, access, parts, LIVE_SCHEMA, "name binary, ident long, manifest long, flags byte")
-    kept = ("name",) if with_names else ()
-    return names.select(*_numbers("name"), "ident", "manifest", "flags", *kept)
+ROWS_OF_TASK = 500_000
+"""Rows that a task has in memory at once, as far as names are evenly spread."""
 
 
 def match(
@@ -58,57 +48,43 @@ def match(
     holdings: Mapping[int, Holding],
 ) -> Iterator[Row]:
     """Match, and yield the answers of all tasks."""
-    from pyspark.sql import functions as f
-
-    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", BATCH_ROWS)
-    columns = ", ".join(f"{each.name} {_SQL[each.type]}" for each in LISTING_SCHEMA)
-    objects = _frame(session, access, listed, LISTING_SCHEMA, columns)
-    key = "owner" if question.by_owner else "name"
-    objects = objects.select(*_numbers(key), f.lit(LISTED).cast("byte").alias("side"), *LISTING_SCHEMA.names)
-    side = f.lit(LIVE).cast("byte").alias("side")
-    names = live_frame(session, access, live).select("h1", "h2", side, "ident", "manifest", "flags")
+    context = session.sparkContext
     rows = sum(part.rows for part in (*live, *listed))
-    partitions = max(session.sparkContext.defaultParallelism, -(-rows // ROWS_OF_TASK))
-    both = names.unionByName(objects, allowMissingColumns=True)
-    sorted_rows = both.repartition(partitions, "h1", "h2").sortWithinPartitions("h1", "h2", "side")
-    shared = session.sparkContext.broadcast(dict(holdings))
+    partitions = max(context.defaultParallelism, -(-rows // ROWS_OF_TASK))
+    chunks = shuffled(context, access, live, listed, partitions, by_owner=question.by_owner)
+    shared = context.broadcast(dict(holdings))
     try:
-        yield from run_stream(sorted_rows, access, _stream(question, shared))
+        yield from run_partitions(chunks, access, _MatchPartition(question, shared, partitions))
     finally:
         shared.unpersist()
 
 
-_SQL = {pa.int32(): "int", pa.binary(): "binary", pa.int64(): "long", pa.string(): "string", pa.int8(): "byte"}
+@dataclass(frozen=True, slots=True)
+class _MatchPartition:
+    """A task's work: match the rows of one partition."""
+
+    question: Question
+    shared: Any
+    """The holdings of manifests, as a broadcast."""
+    partitions: int
+
+    def __call__(self, task: Task, number: int, chunks: Iterator[Any]) -> Iterator[Row]:
+        rows = sorted_rows(chunks, number, self.partitions)
+        return Matcher(task, self.question, self.shared.value).rows(rows)
 
 
-def _stream(question: Question, shared: Any) -> Stream:
-    def stream(task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
-        return Matcher(task, question, shared.value).rows(batches)
+@dataclass(frozen=True, slots=True)
+class NamesOf:
+    """A task's work: find the names in a live part for which some numbers stand."""
 
-    return stream
+    keys: frozenset[tuple[int, int]]
 
-
-def _numbers(column: str) -> "tuple[Column, Column]":
-    from pyspark.sql import functions as f
-
-    return f.xxhash64(f.col(column)).alias("h1"), f.xxhash64(f.lit(1), f.col(column)).alias("h2")
-
-
-def _frame(
-    session: "SparkSession", access: Access, parts: Sequence[Part], schema: pa.Schema, columns: str
-) -> "DataFrame":
-    """Return the rows of parts. A repeated task reads its parts again, but does not list or decode again."""
-    shared = session.sparkContext.broadcast(list(parts))
-
-    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        area = Task(access).scans
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for rows in read_part(area, shared.value[number]).to_batches(max_chunksize=50_000):
-                    yield pa.RecordBatch.from_arrays(rows.columns, schema=schema)
-
-    count = max(1, len(parts))
-    return session.range(0, len(parts), 1, count).mapInArrow(read, columns)
+    def __call__(self, task: Task, piece: Row) -> Iterator[Row]:
+        """Yield each name that is found."""
+        names = read_part(task.scans, part_of(piece)).column("name").to_pylist()
+        for name, key in zip(names, numbers_of(names).tolist(), strict=True):
+            if tuple(key) in self.keys:
+                yield {"name": as_text(name)}
 
 
 class Matcher:

@@ -38,10 +38,10 @@ from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.session import Table
 from lakesweep.spark.listing import Listed, ReadInventory, Sorter, list_places, read_files
 from lakesweep.spark.live import NamedLiveSet, SparkDecode, write_own_names
-from lakesweep.spark.match import live_frame, match
-from lakesweep.spark.parts import Part, as_text, part_of, read_part
+from lakesweep.spark.match import NamesOf, match
+from lakesweep.spark.parts import Part, as_text, part_of, part_row, read_part
 from lakesweep.spark.state import State, basis_of, folder_of, read_state, scans_of
-from lakesweep.spark.tasks import Access, Row, check_workers, column_of, count_requests
+from lakesweep.spark.tasks import Access, Row, check_workers, count_requests, run_tasks
 from lakesweep.storage.open import StoreSettings
 from lakesweep.table.inventory.manifest import Inventory
 from lakesweep.table.inventory.reach import refuse_partial, refuse_too_old, settled_cutoff
@@ -241,15 +241,13 @@ class _Scan:
     def _missing(self, found: Capture, live: Sequence[Part], matched: "_Matched") -> Missing:
         if not matched.missing:
             return Missing()
-        from pyspark.sql import functions as f
-
         asked = sorted(matched.missing)[:MAX_ASKED]
         beyond = matched.findings.unseen - len(asked)
-        keys = self.session.createDataFrame(asked, "h1 long, h2 long")
-        frame = live_frame(self.session, self.access, live, with_names=True)
-        names = column_of(frame.join(f.broadcast(keys), ["h1", "h2"]).select("name").distinct(), "name")
-        beyond += max(0, len(asked) - len(names))  # names that Spark did not return are unknown, not present
-        unseen = (name_hash(as_text(bytes(name))) for name in names)
+        pieces = [part_row(part) for part in live]
+        found_names = run_tasks(self.session, self.access, NamesOf(frozenset(asked)), pieces)
+        names = {row["name"] for row in count_requests(self.table.counter, found_names)}
+        beyond += max(0, len(asked) - len(names))  # names that no task found are unknown, not present
+        unseen = map(name_hash, names)
         numbers = {number for key in asked for number in matched.missing[key]}
         return missing_among(self.table, found, unseen, lambda name: number_of(name) in numbers, beyond)
 

@@ -5,14 +5,13 @@ an error of Lakesweep, it answers with the error, and the driver raises it. So S
 fail again.
 """
 
+import importlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
-
-import pyarrow as pa
 
 from lakesweep import __version__, errors
 from lakesweep.control.area import ControlArea, area_of
@@ -23,15 +22,16 @@ from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark import RDD
+    from pyspark.sql import SparkSession
 
 Row = dict[str, Any]
 SCANS = "scans"
+_NEEDED = ("numpy", "pyarrow.parquet")
+"""Packages of executors that this module does not import."""
 _RAISED = re.compile(r"[\w.]+(?:Error|Exception)\b")
 """Beginning of a line that names an exception; other lines of a stack trace name places in the code."""
-ROW_SCHEMA = "row string"
 _OWN_ERRORS = f"{errors.__name__}."
-_ROW = pa.schema([("row", pa.string())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class Task:
 
 Work = Callable[[Task, Row], Iterable[Row]]
 """Carries out one piece. Spark sends it to executors, so it must be a function or an object of a module."""
-Stream = Callable[[Task, Iterator[pa.RecordBatch]], Iterable[Row]]
-"""Processes one partition."""
+PartitionWork = Callable[[Task, int, Iterator[Any]], Iterable[Row]]
+"""Processes one partition, which it knows by its number."""
 
 
 def run_tasks(session: "SparkSession", access: Access, work: Work, pieces: Sequence[Row]) -> Iterator[Row]:
@@ -81,66 +81,57 @@ def run_tasks(session: "SparkSession", access: Access, work: Work, pieces: Seque
     """
     if not pieces:
         return
-    context = session.sparkContext
-    shared = context.broadcast([json.dumps(piece) for piece in pieces])
+    tasks = session.sparkContext.parallelize([json.dumps(piece) for piece in pieces], len(pieces))
+    yield from _complete(tasks.mapPartitions(partial(_of_pieces, access, work)), len(pieces))
 
-    def answer(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                piece: Row = json.loads(shared.value[number])
-                yield from _answered(access, partial(_with_piece, work, piece))
 
+def run_partitions(rows: "RDD[Any]", access: Access, work: PartitionWork) -> Iterator[Row]:
+    """Process each partition of an RDD, and yield the rows of the answers.
+
+    Raises:
+        MaintenanceError: A task failed with this error, or a task gave no answer.
+    """
+    answers = rows.mapPartitionsWithIndex(partial(_of_partition, access, work))
+    yield from _complete(answers, rows.getNumPartitions())
+
+
+def _complete(answers: "RDD[str]", expected: int) -> Iterator[Row]:
     ended = 0
-    try:
-        for row in collected(session.range(0, len(pieces), 1, len(pieces)).mapInArrow(answer, ROW_SCHEMA)):
-            ended += "requests" in row  # the last row of each answer
-            yield row
-    finally:
-        shared.unpersist()
-    if ended != len(pieces):
+    for row in collected(answers):
+        ended += "requests" in row  # the last row of each answer
+        yield row
+    if ended != expected:
         raise MaintenanceError(
-            f"Spark: expected answers of {len(pieces)} tasks, found {ended}; nothing was changed, and another attempt "
+            f"Spark: expected answers of {expected} tasks, found {ended}; nothing was changed, and another attempt "
             "with the same scan id continues the scan",
             code="spark_failed",
         )
 
 
-def run_stream(frame: "DataFrame", access: Access, stream: Stream) -> Iterator[Row]:
-    """Process each partition of a frame, and yield the rows of the answers.
-
-    Raises:
-        MaintenanceError: A task failed with this error.
-    """
-
-    def answer(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from _answered(access, lambda task: stream(task, iter(batches)))
-
-    yield from collected(frame.mapInArrow(answer, ROW_SCHEMA))
+def _of_pieces(access: Access, work: Work, pieces: Iterable[str]) -> Iterator[str]:
+    for piece in pieces:
+        yield from _answered(access, partial(_with_piece, work, json.loads(piece)))
 
 
-def collected(frame: "DataFrame") -> Iterator[Row]:
-    """Yield the answers in a frame of rows.
-
-    Raises:
-        MaintenanceError: A task failed with this error, or Spark failed.
-    """
-    rows: list[Row] = [json.loads(row) for row in column_of(frame, "row")]
-    for row in rows:
-        if "error" in row:
-            raise _error_of(row)
-    yield from rows
+def _of_partition(access: Access, work: PartitionWork, number: int, rows: Iterator[Any]) -> Iterator[str]:
+    yield from _answered(access, lambda task: work(task, number, rows))
 
 
-def column_of(frame: "DataFrame", name: str) -> list[Any]:
-    """Return a column of a small frame.
+def collected(answers: "RDD[str]") -> Iterator[Row]:
+    """Yield the rows of answers.
 
     Raises:
         MaintenanceError: A task failed with this error, or Spark failed.
     """
     try:
-        return [row[name] for row in frame.collect()]
+        texts = answers.collect()
     except Exception as error:  # noqa: BLE001 - Spark's exception classes differ between versions
         _raise_of_spark(error)
+    rows: list[Row] = [json.loads(text) for text in texts]
+    for row in rows:
+        if "error" in row:
+            raise _error_of(row)
+    yield from rows
 
 
 def check_workers(session: "SparkSession", access: Access) -> None:
@@ -171,10 +162,12 @@ def _with_piece(work: Work, piece: Row, task: Task) -> Iterable[Row]:
 
 def _probe(task: Task, piece: Row) -> Iterator[Row]:
     zstd_module()  # manifests are compressed with it
-    yield {"pyarrow": pa.__version__}
+    for name in _NEEDED:
+        importlib.import_module(name)
+    yield {}
 
 
-def _answered(access: Access, work: Callable[[Task], Iterable[Row]]) -> Iterator[pa.RecordBatch]:
+def _answered(access: Access, work: Callable[[Task], Iterable[Row]]) -> Iterator[str]:
     task = Task(access)
     try:
         if access.version != __version__:
@@ -184,17 +177,13 @@ def _answered(access: Access, work: Callable[[Task], Iterable[Row]]) -> Iterator
                 code="version_mismatch",
             )
         for row in work(task):
-            yield _batch(row)
+            yield json.dumps(row)
     except MaintenanceError as error:
-        yield _batch({"error": type(error).__name__, "code": error.code, "message": str(error)})
+        yield json.dumps({"error": type(error).__name__, "code": error.code, "message": str(error)})
     counter = task.counter
-    yield _batch(
+    yield json.dumps(
         {"requests": counter.snapshot(), "read_bytes": counter.read_bytes, "deleted_keys": counter.deleted_keys}
     )
-
-
-def _batch(row: Mapping[str, Any]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"row": [json.dumps(row)]}, schema=_ROW)
 
 
 def _error_of(row: Row) -> MaintenanceError:
