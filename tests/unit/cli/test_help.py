@@ -18,6 +18,8 @@ NAMES = [
     *(f"{group} {each.name}" for group, (_, commands) in GROUPS.items() for each in commands),
 ]
 HEAVY = ("boto3", "botocore", "fastavro", "pyarrow", "pypaimon", "pyspark", "rich")
+OTHERS = tuple(f"lakesweep.operations.{name}" for name in ("branches", "maintenance", "orphans", "tags", "undo"))
+"""The capabilities that an expiry of snapshots does not need."""
 CPU_SECONDS = 0.3
 
 
@@ -54,20 +56,20 @@ def test_the_retention_path_imports_no_cloud_and_no_cluster() -> None:
     """What a worker imports to expire snapshots is small."""
     code = """
 import json, sys
-import lakesweep.operations.registry
+import lakesweep.operations.registered.retention, lakesweep.operations.registry
 print(json.dumps([name for name in ("boto3", "pyarrow", "pyspark", "rich", "typer") if name in sys.modules]))
 """
     assert json.loads(run_python(code)) == []
 
 
 def test_a_local_table_needs_no_cloud(tmp_path: Path) -> None:
-    """Maintaining a local table imports the metadata reader, and nothing for S3, ORC or terminals."""
+    """Maintaining a local table imports the metadata reader, and nothing for S3, ORC, terminals or other operations."""
     write_table(tmp_path / "orders")
     code = f"""
 import json, sys
 from lakesweep.cli.main import main
 code = main(["expire-snapshots", {str(tmp_path / "orders")!r}, "--retain-min", "1", "--retain-max", "2", "--execute"])
-print(json.dumps([code, *(name for name in {HEAVY!r} if name in sys.modules)]))
+print(json.dumps([code, *(name for name in {(*HEAVY, *OTHERS)!r} if name in sys.modules)]))
 """
     assert json.loads(run_python(code).splitlines()[-1]) == [0]
 

@@ -1,11 +1,14 @@
 """The registry: one name and one meaning for every caller."""
 
 from collections.abc import Mapping
+from importlib import import_module
+from pkgutil import iter_modules
 
 import pytest
 
 from lakesweep.errors import UsageError
 from lakesweep.model.roots import TableRef
+from lakesweep.operations import registered
 from lakesweep.operations.branches import create as create_branch
 from lakesweep.operations.branches import delete as delete_branch
 from lakesweep.operations.branches import fast_forward, rollback
@@ -47,6 +50,16 @@ def test_numbers_and_texts_mean_the_same() -> None:
     assert [EXPIRE.parse(texts)[parameter] for parameter in parameters] == [5, 2, 1769860800000, 3, 0]
     assert [EXPIRE.parse(dict.fromkeys(texts))[parameter] for parameter in parameters] == [None] * 5
     assert EXPIRE.parse(dict.fromkeys(texts)) == EXPIRE.parse({})
+
+
+def test_every_capability_runs_its_operations() -> None:
+    """The registry imports the module of one capability by name, and finds the operation there."""
+    run = {
+        (info.name, name)
+        for info in iter_modules(registered.__path__)
+        for name in getattr(import_module(f"{registered.__name__}.{info.name}"), "RUNS", ())
+    }
+    assert run == {(operation.capability, name) for name, operation in OPERATIONS.items()}
 
 
 def test_every_operation_is_declared_once() -> None:

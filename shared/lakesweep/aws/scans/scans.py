@@ -33,7 +33,8 @@ from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans.costs import compare, happened_by, note_fan_out
 from lakesweep.operations.orphans.fan_out import scan as fan_out
 from lakesweep.operations.orphans.fan_out.scan import Ended
-from lakesweep.operations.registry import orphan_arguments, run_operation
+from lakesweep.operations.registered.orphans import orphan_arguments
+from lakesweep.operations.registry import run_operation
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.fleet import may_delete, watched_ruling, why_kept
 from lakesweep.runs.reports import refused
