@@ -180,6 +180,10 @@ def s3_request(
             f" (tried {_current.attempts} times in {monotonic_s() - began_s:.0f} s)" if _current.attempts > 1 else ""
         )
         raise StorageError(f"{operation} {where}: {error}{tried}", code=type(error).__name__) from error
+    except ValueError as error:  # botocore parses a header, such as a length that is no number.
+        raise StorageError(
+            f"{operation} {where}: expected an answer with usable headers, found {error}", code="damaged_answer"
+        ) from error
     except RecursionError as error:  # botocore asks again for the region, and is redirected again.
         raise StorageError(
             f"{operation} {where}: expected an S3 server, found redirects that name no region", code="store_settings"
@@ -201,8 +205,8 @@ def was_repeated(error: StorageError) -> bool:
 
 def translated(operation: str, where: str, response: Any) -> StorageError:
     """Return Lakesweep's error for an answer that reports one, in botocore's form."""
-    code = str(response.get("Error", {}).get("Code", "unknown"))
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    code = str(response.get("Error", {}).get("Code") or status or "unknown")
     message = f"{operation} {where}: {response.get('Error', {}).get('Message') or 'failed'} ({code})"
     # A bare 404 may come from any proxy on the way; only S3 itself knows keys.
     if code == "NoSuchKey":

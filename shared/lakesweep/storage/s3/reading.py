@@ -136,6 +136,7 @@ def etag_of(stated: str | None, where: str) -> str:
     Raises:
         StorageError: There is none.
     """
-    if not stated:
+    etag = (stated or "").strip('"')
+    if not etag:
         raise StorageError(f"{where}: expected an answer with an ETag, found none", code="no_etag")
-    return stated.strip('"')
+    return etag
