@@ -11,8 +11,8 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cached_property
-from html import unescape
 from http.client import responses
 from typing import Any
 
@@ -35,9 +35,9 @@ _SLOW_DOWN = 503
 _THROTTLED = re.compile("Throttl|SlowDown|LimitExceeded|TooManyRequests|RequestTimeout|PriorRequest")
 """Codes with which botocore makes another attempt, whatever the status."""
 _ANSWER = re.compile(r"Server returned non-2xx status code: (\d{3})\b[^:]*: (.*?)(?:\n\nDebug source:|\Z)", re.DOTALL)
-_ELEMENT = re.compile(r"<(Code|Message)>([^<]*)</\1>")
-_PLAIN = re.compile(r"(?!.*(?:^|/)\.{1,2}(?:/|$))[^\x00-\x1f\x7f/]+(?:/[^\x00-\x1f\x7f/]+)*")
-"""Keys that obstore sends as they are. It refuses the others, or drops slashes from them."""
+_PLAIN = re.compile(r"(?!.*(?:(?:^|/)\.{1,2}(?:/|$)|non-2xx))[^\x00-\x1f\x7f/]+(?:/[^\x00-\x1f\x7f/]+)*")
+"""Keys that obstore sends as they are. It refuses the others, or drops slashes from them. Its messages contain the key,
+so a key must not look like an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,9 @@ class ObjectReader:
             client_options={
                 "allow_http": self._access.url.startswith("http://"),
                 "http1_only": True,
-                "connect_timeout": f"{CONNECT_TIMEOUT_S}s",
-                "read_timeout": f"{READ_TIMEOUT_S}s",
-                "timeout": f"{_WHOLE_REQUEST_S}s",
+                "connect_timeout": timedelta(seconds=CONNECT_TIMEOUT_S),
+                "read_timeout": timedelta(seconds=READ_TIMEOUT_S),
+                "timeout": timedelta(seconds=_WHOLE_REQUEST_S),
             },
             retry_config={"max_retries": 0},
             **named,
@@ -124,7 +124,7 @@ class ObjectReader:
         Args:
             key: The whole key.
             where: The object, for messages.
-            counter: Counts the request and the bytes of the body.
+            counter: Counts the request.
             part: The first byte, and the number of bytes.
             max_bytes: The body of a larger object is not read; the result has its size and no bytes.
 
@@ -157,7 +157,6 @@ class ObjectReader:
             return self._failed(error, where, counter, began_s, has_begun)
         if is_read and len(data) != expected:
             return self._paused(NotFetched(began_s, True, f"expected {expected} bytes, found {len(data)}"))
-        counter.add_read_bytes(len(data))
         attributes = result.attributes
         return Fetched(data, size, etag.strip('"') if etag else None, attributes.get(_CONTROL) if attributes else None)
 
@@ -191,9 +190,17 @@ class ObjectReader:
 
 def _stated(status: int, body: str) -> Mapping[str, Any] | None:
     """Return an error in botocore's form; `None` if the answer does not state one, or botocore would try again."""
-    found = {name: unescape(text) for name, text in _ELEMENT.findall(body)}
-    if not body:
-        found = {"Code": str(status), "Message": responses[status]}
+    from xml.etree.ElementTree import ParseError, fromstring
+
+    found = {"Code": str(status), "Message": responses[status]}
+    if body:
+        try:
+            root = fromstring(body)
+        except ParseError:
+            return None
+        if root.tag.rpartition("}")[2] != "Error":
+            return None
+        found = {child.tag.rpartition("}")[2]: child.text or "" for child in root}
     if not found.get("Code") or _THROTTLED.search(found["Code"]):
         return None
     return {"Error": found, "ResponseMetadata": {"HTTPStatusCode": status}}

@@ -55,7 +55,9 @@ class S3Reading(S3Place):
             found = reader.get(self._prefix + key, where, self._counter, part, max_bytes)
             if isinstance(found, Fetched):
                 self._notice(found.control)
-                return _body(found, max_bytes, part, where)
+                body = _body(found, max_bytes, part, where)
+                self._counter.add_read_bytes(len(body.data))
+                return body
             if found.began_s and stop != stops.count:
                 raise StorageError(f"read {where}: {found.why}", code="EndpointConnectionError")
             attempts -= found.is_cut
