@@ -1,34 +1,40 @@
 """The two readers of the S3 store, by name, and what one read of an object comes to."""
 
-import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from unittest.mock import patch
 
-import pytest
-
 from lakesweep.errors import StorageError
 from lakesweep.storage import open as opening
+from lakesweep.storage.location import Location
 from lakesweep.storage.open import StoreSettings, open_store
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Body, Store
+from tests.support.s3_server import S3Server
 
 VARIABLE = "LAKESWEEP_S3_READER"
 READERS = ["botocore", "obstore"]
-HAS_BOTH = importlib.util.find_spec("lakesweep.storage.s3.obstore_reader") is not None
+_LEFT_OUT = ("CA_BUNDLE", "_PROXY", "_proxy", "AWS_SESSION_TOKEN")
+"""Ends of variables that would turn every read over to botocore, and a token that versitygw does not know."""
 
 
 @contextmanager
 def reading_by(reader: str) -> Iterator[None]:
     """Let stores that are opened in the block read by `reader`."""
-    if reader == "obstore" and not HAS_BOTH:
-        pytest.skip("the reader with obstore does not exist yet")
     opening._client.cache_clear()
     with patch.dict(os.environ, {VARIABLE: reader}):
+        for name in [name for name in os.environ if name.endswith(_LEFT_OUT)]:
+            del os.environ[name]
         yield
     opening._client.cache_clear()
+
+
+def store_of(server: S3Server, bucket: str, prefix: str, counter: RequestCounter | None = None) -> Store:
+    """Return a store on a server, as the environment's reader reads it."""
+    location = Location("s3", bucket, prefix)
+    return open_store(location, counter=counter, settings=StoreSettings(server.endpoint, server.region))
 
 
 @dataclass(frozen=True, slots=True)
