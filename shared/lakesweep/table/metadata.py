@@ -11,18 +11,21 @@ from typing import TypeVar
 
 from lakesweep.errors import FormatError, ObjectNotFoundError, StorageError
 from lakesweep.format.manifest import (
+    EntryNames,
     IndexEntry,
     ManifestEntry,
     ManifestMeta,
     read_index_manifest,
     read_manifest,
     read_manifest_list,
+    read_names,
 )
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
 from lakesweep.storage.wrappers.remembering import read_anew
 
 T = TypeVar("T")
+Entry = TypeVar("Entry", ManifestEntry, EntryNames)
 
 MAX_METADATA_BYTES = 256 << 20
 """A larger metadata file is refused, not loaded (manifests aim at 8 MiB)."""
@@ -90,6 +93,22 @@ class MetadataReader:
             reduce: Consumes the entries of one manifest to the end.
             again: Cache the bodies (up to a bound), because they will be read again.
         """
+        return self._scan(manifests, read_manifest, reduce, again=again)
+
+    def scan_names(
+        self, manifests: Iterable[ManifestMeta], reduce: Callable[[Iterator[EntryNames]], T]
+    ) -> Iterator[tuple[str, T | Unreadable]]:
+        """Decode only the names in manifests; otherwise like `scan_manifests`."""
+        return self._scan(manifests, read_names, reduce, again=False)
+
+    def _scan(
+        self,
+        manifests: Iterable[ManifestMeta],
+        read: Callable[[bytes, str], Iterator[Entry]],
+        reduce: Callable[[Iterator[Entry]], T],
+        *,
+        again: bool,
+    ) -> Iterator[tuple[str, T | Unreadable]]:
         metas = {meta.file_name: meta for meta in manifests}
         for name in metas.keys() & self._clear:
             del metas[name]
@@ -97,16 +116,16 @@ class MetadataReader:
         cached = {name: self._bodies[name] for name in metas if name in self._bodies}
         missing = {name: meta.file_size for name, meta in metas.items() if name not in cached}
         for name, found in self._bodies_of(missing):
-            body, result = found, _reduce(metas[name], found, reduce)
+            body, result = found, _reduce(metas[name], found, read, reduce)
             if isinstance(result, Unreadable) and (anew := self._anew(result)) is not None:
-                body, result = anew, _reduce(metas[name], anew, reduce)
+                body, result = anew, _reduce(metas[name], anew, read, reduce)
             keep = again or self._again
             if keep and not isinstance(body, Unreadable) and self._bodies_size + len(body) <= BODY_CACHE_BYTES:
                 self._bodies[name] = body
                 self._bodies_size += len(body)
             yield name, result
         for name, body in cached.items():
-            yield name, _reduce(metas[name], body, reduce)
+            yield name, _reduce(metas[name], body, read, reduce)
 
     def _bodies_of(self, wanted: Mapping[str, int | None]) -> Iterator[tuple[str, bytes | Unreadable]]:
         """Read files by name. A file that is longer than its stated size is damaged, and is not loaded."""
@@ -163,7 +182,10 @@ def _decode(name: str, body: bytes, size: int | None, decode: Callable[[bytes, s
 
 
 def _reduce(
-    meta: ManifestMeta, body: bytes | Unreadable, reduce: Callable[[Iterator[ManifestEntry]], T]
+    meta: ManifestMeta,
+    body: bytes | Unreadable,
+    read: Callable[[bytes, str], Iterator[Entry]],
+    reduce: Callable[[Iterator[Entry]], T],
 ) -> T | Unreadable:
     if isinstance(body, Unreadable):
         return body
@@ -174,9 +196,9 @@ def _reduce(
         )
     added = deleted = 0
 
-    def counted() -> Iterator[ManifestEntry]:
+    def counted() -> Iterator[Entry]:
         nonlocal added, deleted
-        for entry in read_manifest(body, path):
+        for entry in read(body, path):
             if entry.is_add:
                 added += 1
             else:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format.manifest import (
+    EntryNames,
     IndexEntry,
     ManifestEntry,
     ManifestMeta,
@@ -18,6 +19,7 @@ from lakesweep.format.manifest import (
     read_index_manifest,
     read_manifest,
     read_manifest_list,
+    read_names,
 )
 
 from .samples import (
@@ -82,6 +84,28 @@ def test_later_fields(schema: Schema) -> None:
     assert found == entry(embedded_index=b"index", external_path="s3a://bucket/x/data-1-0.parquet", file_source=1)
 
 
+@pytest.mark.parametrize("schema", [OLD_MANIFEST, NEW_MANIFEST, FUTURE_MANIFEST], ids=["0.8", "1.3", "future"])
+def test_names_are_those_of_the_entries(schema: Schema) -> None:
+    """Reading only names finds the names of all entries, those that a pattern matches among them."""
+    records = [
+        manifest_record(f"data-{number}-0.parquet", kind=number % 2, _FILE_SIZE=number << number % 50)
+        | {"_BUCKET": number % 5 - 2}
+        for number in range(1000)
+    ]
+    records += [
+        manifest_record(**LATER, **FUTURE),
+        manifest_record(_EXTRA_FILES=["a", "b"]),
+        manifest_record("a$0-1-2-3.cc-orc"),
+    ]
+    body = avro_file(schema, records, "zstandard", sync_interval=2000)
+    expected = [
+        EntryNames(each.is_add, each.file_name, each.extra_files, each.external_path)
+        for each in read_manifest(body, "m")
+    ]
+    assert len(expected) == len(records)
+    assert list(read_names(body, "m")) == expected
+
+
 def test_an_entry_is_what_identifies_it() -> None:
     """All that Java compares, and nothing else: sizes and counts may differ."""
     one = entry()
@@ -132,8 +156,9 @@ def test_live_entries_do_not_depend_on_order(shape: list[list[tuple[str, bool, i
 )
 def test_names_that_lead_elsewhere(name: str) -> None:
     for record in (manifest_record(name), manifest_record(_EXTRA_FILES=["ok", name])):
-        with pytest.raises(FormatError, match=r"^m: expected a plain file name in _"):
-            list(read_manifest(avro_file(NEW_MANIFEST, [record]), "m"))
+        for read in (read_manifest, read_names):
+            with pytest.raises(FormatError, match=r"^m: expected a plain file name in _"):
+                list(read(avro_file(NEW_MANIFEST, [record]), "m"))
 
 
 @pytest.mark.parametrize(
@@ -149,8 +174,9 @@ def test_odd_names_are_kept(name: str) -> None:
     ["", "data-1", "../x/y", "s3://bucket", "s3://b/a/../../c/x", "/", "/a/", "file:///", "s3://b/x\n", "/a/./b"],
 )
 def test_external_paths_that_lead_elsewhere(path: str) -> None:
-    with pytest.raises(FormatError, match=r"^m: expected the absolute path or URI of a file in _EXTERNAL_PATH"):
-        list(read_manifest(avro_file(NEW_MANIFEST, [manifest_record(_EXTERNAL_PATH=path)]), "m"))
+    for read in (read_manifest, read_names):
+        with pytest.raises(FormatError, match=r"^m: expected the absolute path or URI of a file in _EXTERNAL_PATH"):
+            list(read(avro_file(NEW_MANIFEST, [manifest_record(_EXTERNAL_PATH=path)]), "m"))
 
 
 @pytest.mark.parametrize(
@@ -166,8 +192,11 @@ def test_external_paths_that_lead_elsewhere(path: str) -> None:
     ids=repr,
 )
 def test_impossible_entries(changes: dict[str, Any]) -> None:
-    with pytest.raises(FormatError, match=r"^m: expected "):
-        list(read_manifest(avro_file(NEW_MANIFEST, [manifest_record(**changes)]), "m"))
+    """Among many usual entries, too, which a pattern matches."""
+    body = avro_file(NEW_MANIFEST, [*([manifest_record()] * 500), manifest_record(**changes)], sync_interval=2000)
+    for read in (read_manifest, read_names):
+        with pytest.raises(FormatError, match=r"^m: expected "):
+            list(read(body, "m"))
 
 
 def test_a_null_file_or_root() -> None:

@@ -23,6 +23,7 @@ FILE = record(
     "file",
     title="string",
     size="long",
+    level="int",
     low="bytes",
     nulls=nullable({"type": "array", "items": nullable("long")}),
     extras={"type": "array", "items": "string"},
@@ -43,6 +44,7 @@ WANTS = (
             Want("columns", "strings"),
             Want("title", "string", required=True),
             Want("size", "int", required=True),
+            Want("level", "natural", required=True),
             Want("extras", "strings", required=True),
             Want("index", "bytes"),
             Want("source", "int", required=True),
@@ -76,7 +78,7 @@ def outcome(decode: Rows, block: bytes, count: int) -> Any:
 
 
 def entry(name: str = "data-1", **fields: Any) -> dict[str, Any]:
-    file = {"title": name, "size": 5, "low": b"x" * 70, "nulls": [0, None], "extras": [], "source": 0}
+    file = {"title": name, "size": 5, "level": 300, "low": b"x" * 70, "nulls": [0, None], "extras": [], "source": 0}
     file |= {"index": None, "columns": None}
     return {"version": 2, "kind": 0, "partition": b"p", "last": None, "file": file | fields}
 
@@ -145,6 +147,18 @@ def test_a_branch_that_was_only_begun_never_matches() -> None:
     assert fast(block, count) == careful(block, count)
     without = block[:-5] + b"\x02" + block[-4:]
     assert outcome(fast, without, count) == outcome(careful, without, count)
+
+
+def test_a_number_below_zero_is_refused_where_a_natural_one_is_wanted() -> None:
+    """The pattern matches numbers from 0 only, so the careful decoder refuses the others."""
+    fast, careful = decoders(ENTRY, WANTS)
+    for level in (0, 1, 63, 64, 2**31 - 1):
+        ((count, block),) = blocks(ENTRY, [entry(level=level)])
+        assert fast(block, count) == careful(block, count)
+    for level in (-1, -65, -(2**31)):
+        ((count, block),) = blocks(ENTRY, [entry(level=level)])
+        with pytest.raises(BrokenRecordError, match=r"^a negative number in level$"):
+            fast(block, count)
 
 
 def test_lengths_that_never_repeat_turn_patterns_off() -> None:

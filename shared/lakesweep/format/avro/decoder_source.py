@@ -14,10 +14,11 @@ from typing import Literal
 from lakesweep.errors import FormatError
 from lakesweep.format.avro.schema import AvroType
 
-Kind = Literal["int", "bytes", "string", "strings", "record", "records", "any"]
+Kind = Literal["int", "natural", "bytes", "string", "strings", "record", "records", "any"]
 
 _ACCEPTED: dict[str, frozenset[str]] = {
     "int": frozenset(("int", "long")),
+    "natural": frozenset(("int", "long")),
     "bytes": frozenset(("bytes",)),
     "string": frozenset(("string",)),
     "strings": frozenset(("array",)),
@@ -30,6 +31,7 @@ _ACCEPTED: dict[str, frozenset[str]] = {
 class Want:
     """A field to decode, by name.
 
+    `natural` is a number whose value is not needed: it may not be negative, and becomes None.
     `strings` and `records` are arrays and become tuples; `record` and `records` become tuples of `fields`. `any`
     accepts every type, with records as dicts. A required field may be neither missing nor null.
     """
@@ -101,6 +103,8 @@ class DecoderWriter:
                 return "None"
             case "boolean":
                 return self._assign("buf[pos] != 0", "pos += 1")
+            case "int" | "long" if want.kind == "natural":
+                return self._natural(want.name)
             case "int" | "long":
                 return self._long()
             case "float" | "double":
@@ -183,6 +187,12 @@ class DecoderWriter:
         number = self._raw_long()
         self._add(f"{number} = {number} >> 1 ^ -({number} & 1)")
         return number
+
+    def _natural(self, name: str) -> str:
+        self._add("if buf[pos] & 1:")
+        self._broken(f"a negative number in {name}", indent=1)
+        self._raw_long()
+        return "None"
 
     def _raw_long(self) -> str:
         number = self._assign("buf[pos]", "pos += 1")

@@ -36,6 +36,10 @@ _CREDIT, _MAX_CREDIT, _HITS_A_MISS = 64, 512, 12
 
 _NUMBER = rb"[\x80-\xff]*+[\x00-\x7f]"
 _KEPT_NUMBER = rb"[\x80-\xff]{0,8}+[\x00-\x7f]"
+_NATURAL = rb"(?:[%b]|[%b][\x80-\xff]{0,8}+[\x00-\x7f])" % (
+    b"".join(re.escape(bytes((number,))) for number in range(0, 128, 2)),
+    b"".join(re.escape(bytes((number,))) for number in range(128, 256, 2)),
+)
 _NEVER = rb"(?!)"
 """Where nothing was seen yet: a record that began like this could not be read to its end."""
 _SIZES = {"boolean": 1, "float": 4, "double": 8}
@@ -197,6 +201,8 @@ class _Writer:
         """Return the pattern of a place, and the expression for its value."""
         kind, want = place.type.kind, place.want
         if kind in ("int", "long"):
+            if want is not None and want.kind == "natural":
+                return _NATURAL, "None"
             return self._kept(_KEPT_NUMBER, "small[{0}[0]] if len({0}) == 1 else number({0})", want)
         if kind == "enum":
             return self._kept(_NUMBER, "", want)

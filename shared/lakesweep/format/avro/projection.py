@@ -98,6 +98,8 @@ def _project_field(value: object, want: Want, path: str) -> object:
             return tuple(value)
         case "int" if type(value) is int:
             return value
+        case "natural" if type(value) is int and value >= 0:
+            return None
         case "bytes" if isinstance(value, bytes):
             return value
         case "string" if isinstance(value, str):

@@ -37,7 +37,7 @@ class Capture:
     """The last listing."""
     admit: Callable[[TableListing], None]
     """Called with the first listing; refuses a folder that is no table."""
-    decode: Decode = MetadataReader.scan_manifests
+    decode: Decode = MetadataReader.scan_names
     """Decodes manifests."""
     roots: dict[str, Root] = field(default_factory=dict)
     """Path -> each captured root, without its bytes. Some may be deleted since; `listing` shows which ones exist."""
@@ -96,7 +96,7 @@ def capture(
     sleep: Callable[[float], None],
     admit: Callable[[TableListing], None],
     live: LiveSet | None = None,
-    decode: Decode = MetadataReader.scan_manifests,
+    decode: Decode = MetadataReader.scan_names,
 ) -> Capture:
     """Capture all roots of a table. Wait a while for damaged roots, since an expiry may be deleting them.
 

@@ -7,7 +7,7 @@ entry's manifest, whether the entry adds or deletes, and the values that a delet
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
-from lakesweep.format.manifest import COMPACT, IndexEntry, ManifestEntry
+from lakesweep.format.manifest import COMPACT, EntryNames, IndexEntry, ManifestEntry
 from lakesweep.model.roots import base_name
 from lakesweep.table.paths import real_name
 
@@ -31,13 +31,13 @@ def named_entries(entries: Iterable[ManifestEntry]) -> Iterator[tuple[str, int, 
             yield name, ident, flags
 
 
-def names_of(entry: ManifestEntry) -> Iterator[str]:
+def names_of(entry: ManifestEntry | EntryNames) -> Iterator[str]:
     """Yield every file name that an entry refers to. These are the names that `live_set` counts."""
     yield from data_names(entry)
     yield from entry.extra_files
 
 
-def data_names(entry: ManifestEntry) -> Iterator[str]:
+def data_names(entry: ManifestEntry | EntryNames) -> Iterator[str]:
     """Yield the names of an entry's data or changelog file: its name in the entry, and its real name."""
     yield entry.file_name
     if "$" in entry.file_name:

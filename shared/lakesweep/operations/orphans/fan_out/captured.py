@@ -99,7 +99,7 @@ def capture_of(table: Table, captured: Captured, memory: MetadataCache) -> Captu
         hints = branch.hints.values()
         etags |= {document.path: document.etag for document in (*branch.schemas, *branch.consumers, *hints)}
     store = ListedStore(table.store, memory, etags)
-    found = new_capture(replace(table, store=store), live, MetadataReader.scan_manifests)
+    found = new_capture(replace(table, store=store), live, MetadataReader.scan_names)
     found.listing = listing
     return found
 
