@@ -77,9 +77,9 @@ def test_a_commit_that_needs_nothing_takes_four_reads() -> None:
     with recorded() as calls:
         answers = deployed.run(event)
     assert len(answers) == 1
-    asked = [call.action for call in calls if call.action.startswith("s3:Get") or call.action == "s3:PutObject"]
-    assert asked == ["s3:GetObject"] * 4
-    assert not [call for call in calls if "prefix" in str(call.context)], "nothing was listed"
+    assert answers[0].metrics["GetRequests"] == 4
+    assert not [name for name in ("ListRequests", "PutRequests") if name in answers[0].metrics]
+    assert {call.action for call in calls} <= {"s3:GetObject", "sqs:ReceiveMessage"}, "nor an uncounted request"
 
 
 def test_a_commit_too_soon_takes_one_read() -> None:
@@ -89,7 +89,7 @@ def test_a_commit_too_soon_takes_one_read() -> None:
     event = deployed.commit_event(7)
     with recorded() as calls:
         answer = deployed.send("on_snapshot_written", event)
-    assert [call.action for call in calls] == ["s3:GetObject", "sqs:SendMessage"]
+    assert [call.action for call in calls if call.action != "s3:GetObject"] == ["sqs:SendMessage"]
     assert answer.metrics["GetRequests"] == 1
     assert "ListRequests" not in answer.metrics
 

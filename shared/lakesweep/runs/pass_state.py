@@ -60,8 +60,11 @@ def known_state(table: Table) -> BranchState | None:
 
 
 def clock_ms(table: Table) -> int:
-    """Return the time of the store that has just answered; another store would cost a request."""
-    return table.store.now_ms() if table.area is None else table.area.store.now_ms()
+    """Return the caller's own time. It decides when a pass looks at a table, never what is deleted.
+
+    S3's clock would cost a request. If the own clock is wrong, a pass comes too early, or a sweep asks for it.
+    """
+    return table.clock_ms()
 
 
 def latest_hint(table: Table) -> int | None:

@@ -64,7 +64,7 @@ class Table:
     """Opens the store of a declared external root."""
     counter: RequestCounter = field(default_factory=RequestCounter)
     clock_ms: Callable[[], int] = wall_ms
-    """The caller's own clock. Only times that a caller gives as "now" are compared with it."""
+    """The caller's own clock. Only times that a caller gives as "now", and times of passes, are compared with it."""
     sleep: Callable[[float], None] = time.sleep
     progress: Progress = no_progress
     memory: MetadataCache = field(default_factory=MetadataCache)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
-from http.client import responses
 from typing import Any
 
 from lakesweep.model.safety import CONNECT_TIMEOUT_S, MAX_ATTEMPTS, READ_TIMEOUT_S
@@ -190,9 +189,10 @@ class ObjectReader:
 
 def _stated(status: int, body: str) -> Mapping[str, Any] | None:
     """Return an error in botocore's form; `None` if the answer does not state one, or botocore would try again."""
+    from http import HTTPStatus
     from xml.etree.ElementTree import ParseError, fromstring
 
-    found = {"Code": str(status), "Message": responses[status]}
+    found = {"Code": str(status), "Message": HTTPStatus(status).phrase}
     if body:
         try:
             root = fromstring(body)
