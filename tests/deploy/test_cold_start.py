@@ -70,6 +70,18 @@ def test_every_function_starts_light_and_answers(tmp_path: Path) -> None:
             assert '"level":"ERROR"' not in running.log, running.log
     assert lake.snapshots() == [5, 6], "the newest two, as the table says of commits that are older than an hour"
 
+    hint = {"format_version": 1, "kind": "hint", "table": lake.location(), "snapshot_id": 6, "hop": 0}
+    doubled = {"Records": [{"messageId": "m", "body": json.dumps(hint), "attributes": {}, "eventSource": "aws:sqs"}]}
+    for function in ("OnSnapshotWritten", "Expire"):
+        environment = lake.environment_of(FOLDERS[function])
+        log = tmp_path / f"{function}-doubled.log"
+        with LambdaFunction(
+            build.python, build.code(function), build.layers, environment, log, options=["-Ximporttime"]
+        ) as running:
+            assert running.invoke(doubled).value == {"batchItemFailures": []}
+            assert "urllib3" not in imported(running.log), f"{function} needs no botocore to find nothing to do"
+            assert '"ListRequests"' not in running.log
+
 
 def test_the_runtime_has_the_boto3_that_the_tests_ran_with() -> None:
     lines = [(REPOSITORY / "requirements" / name).read_text(encoding="utf-8") for name in ("lambda.txt", "dev.txt")]
