@@ -14,6 +14,7 @@ from lakesweep.errors import ObjectNotFoundError, RefusedError, StalePlanError
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing, branch_dir
 from lakesweep.model.safety import DAMAGE_WAITS_S
 from lakesweep.storage.store import Body, Store, StoredObject
+from lakesweep.storage.together import both, waits
 from lakesweep.table.discover import sort_listing
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_hint, read_roots
 from lakesweep.table.metadata import MetadataReader
@@ -131,6 +132,14 @@ def list_in_order(store: Store) -> TableListing:
         RefusedError: A symbolic link stands where roots live.
         StorageError: A listing failed.
     """
+    # A schema is no root and never moves. It was written before the first snapshot with it, so a listing that shows no
+    # new root has every schema that the roots of the listing before need.
+    at_once = waits(store)
+    roots, schemas = both(lambda: _roots_in_order(store), lambda: list(store.list("schema/")), at_once=at_once)
+    return sort_listing(store.location, [*roots, *schemas])
+
+
+def _roots_in_order(store: Store) -> list[StoredObject]:
     entries: dict[str, StoredObject] = {}
     # By key, the changelogs of a branch come before its snapshots. So Lakesweep lists the branches twice.
     for _ in range(2):
@@ -138,9 +147,9 @@ def list_in_order(store: Store) -> TableListing:
         entries |= of_branches
         if not of_branches:
             break
-    for folder in ("snapshot/", "changelog/", "tag/", "schema/"):
+    for folder in ("snapshot/", "changelog/", "tag/"):
         entries |= {entry.key: entry for entry in store.list(folder)}
-    return sort_listing(store.location, entries.values())
+    return list(entries.values())
 
 
 def _with_newer(store: Store, listing: TableListing, highest: dict[str, int]) -> TableListing:
