@@ -8,6 +8,7 @@ import pytest
 from botocore.client import BaseClient
 
 from lakesweep.errors import StorageError
+from lakesweep.table.reach import capture as module
 from tests.support.orphan_scene import DAY_MS, FOLDER, HOUR_MS, OrphanScene, S3Scene, unique
 from tests.support.reader import assert_all_readable
 from tests.support.s3_server import seed_moto
@@ -252,26 +253,38 @@ def noted() -> Iterator[list[tuple[str, str]]]:
         yield sent
 
 
-def test_the_table_is_listed_while_its_roots_are_read() -> None:
+WHOLE = ("ListObjectsV2", "db.db/t/")
+"""A page of everything. Two of them list the roots of a small table."""
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+def test_the_table_is_listed_while_its_roots_are_read(is_small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not before they are listed, which tells that it is a table and has roots."""
+    if not is_small:
+        monkeypatch.setattr(module, "SMALL_OBJECTS", 0)
     scene = S3Scene()
     scene.table.commit("+A")
     orphan = scene.orphan("b")
     scene.age()
     with noted() as sent:
-        assert scene.remove() == {orphan}
-    everything = sent.index(("ListObjectsV2", "db.db/t/"))
-    assert sent.index(("ListObjectsV2", "db.db/t/snapshot/")) < everything
-    assert everything < sent.index(("GetObject", "db.db/t/snapshot/snapshot-1"))
+        plan = scene.maintainer().run(NAME, execute=False).plan
+    assert plan is not None
+    assert [delete.path for delete in plan.deletes] == [orphan]
+    pages = [number for number, request in enumerate(sent) if request == WHOLE]
+    assert len(pages) == (7 if is_small else 2)
+    if is_small:
+        return  # the third page is the scan's
+    folders = [sent.index(("ListObjectsV2", f"db.db/t/{name}/")) for name in ("branch", "tag")]
+    assert folders[1] < pages[1] < sent.index(("ListObjectsV2", "db.db/t/branch/"), folders[1])
 
 
 def test_what_is_no_table_is_not_listed() -> None:
+    """Two pages show that nothing there is a root."""
     scene = S3Scene()
     scene.put("data/x")
     with noted() as sent:
         assert scene.maintainer().run(NAME).status == "refused"
-    assert sent
-    assert ("ListObjectsV2", "db.db/t/") not in sent
+    assert sent == [WHOLE, WHOLE]
 
 
 def test_a_table_without_roots_is_not_listed() -> None:
@@ -280,4 +293,5 @@ def test_a_table_without_roots_is_not_listed() -> None:
     scene.drop("snapshot/snapshot-1")
     with noted() as sent:
         assert scene.maintainer().run(NAME).status == "refused"
-    assert ("ListObjectsV2", "db.db/t/") not in sent
+    assert sent.count(WHOLE) == 2
+    assert sent[:2] == [WHOLE, WHOLE]

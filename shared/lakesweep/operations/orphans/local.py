@@ -9,11 +9,12 @@ from itertools import chain, islice
 
 from lakesweep.control.quarantine import Quarantine, read_quarantine, write_quarantine
 from lakesweep.errors import MaintenanceError
+from lakesweep.format.schema import TableSchema
 from lakesweep.model.paths.allowed import is_external
 from lakesweep.model.paths.file_class import FileClass, FileClasses
 from lakesweep.model.paths.layout import nested_folder
 from lakesweep.model.plan import Plan
-from lakesweep.model.roots import DATA_KINDS, TableListing
+from lakesweep.model.roots import DATA_KINDS, BranchListing, TableListing
 from lakesweep.model.scans import PARALLELISM, OrphanArguments
 from lakesweep.operations.orphans.outside import Outside, refuse_table, told_of_outside
 from lakesweep.operations.orphans.rules.orphans import Orphan, Rules, Sorting, deletions
@@ -34,6 +35,7 @@ from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
 from lakesweep.storage.listing import list_all
 from lakesweep.storage.store import Page, StoredObject
+from lakesweep.storage.together import waits
 from lakesweep.table.inventory.manifest import Inventory
 from lakesweep.table.inventory.reach import Reach, reach_of, refuse_partial, refuse_too_old, settled_cutoff
 from lakesweep.table.inventory.rows import list_inventory
@@ -74,16 +76,18 @@ def plan_remove_orphan_files(table: Table, arguments: OrphanArguments) -> Plan:
     else:
         pages = list_inventory(inventory, table.open_store(inventory.root), prefix_in(inventory, table))
     first: list[Page] = []
+    admitted: list[tuple[BranchListing, TableSchema]] = []
 
     def admit(listing: TableListing) -> None:
         # A table of an unsupported type has no roots either. The error about its type says more, so it comes first.
-        own_branch(table, listing)
-        if inventory is None and getattr(table.store, "reads_wait", True) and any(listing.roots()):
+        admitted.append(own_branch(table, listing))
+        if inventory is None and waits(table.store) and any(listing.roots()):
             first.extend(islice(pages, 1))  # further pages arrive while the roots are read, which takes CPU time
 
     with closing(pages):
-        found = capture(table.store, table.sleep, admit)
-        own, schema = own_branch(table, found.listing)
+        may_be_small = inventory is None and waits(table.store)  # a local page would walk all folders
+        found = capture(table.store, table.sleep, admit, may_be_small=may_be_small)
+        own, schema = own_branch(table, found.listing, admitted[0])
         live = found.live
         if inventory is not None:
             refuse_too_old(str(table.ref), inventory, retained(found))

@@ -141,14 +141,23 @@ def _check_history(
     )
 
 
-def own_branch(table: Table, listing: TableListing) -> tuple[BranchListing, TableSchema]:
+def own_branch(
+    table: Table, listing: TableListing, known: tuple[BranchListing, TableSchema] | None = None
+) -> tuple[BranchListing, TableSchema]:
     """Return the branch of the call, and its schema.
+
+    Args:
+        table: The table, and the branch of the call.
+        listing: The table as it was listed.
+        known: What an earlier listing showed. Its schema is not read again if the document is the same.
 
     Raises:
         RefusedError: This is no table, or a table of an unsupported type.
         StalePlanError: A schema vanished.
     """
     own = listing.branches.get(table.ref.branch) or BranchListing(table.ref.branch)
+    if known is not None and own.schemas and own.schemas[-1] == known[0].schemas[-1]:
+        return own, known[1]
     try:
         return own, read_schema(table.store, own)
     except ObjectNotFoundError as error:

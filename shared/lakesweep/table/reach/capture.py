@@ -20,6 +20,9 @@ from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_hint, read_roots
 from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.reach.live_set import Decode, LiveSet, Wholeness, add_roots
 
+SMALL_OBJECTS = 900
+"""A table with so many objects has one page, and with more perhaps another one."""
+_FOLDERS = ("branch/", "snapshot/", "changelog/", "tag/", "schema/")
 MAX_ROUNDS = 12
 STABLE_ROUNDS = 2
 
@@ -40,6 +43,8 @@ class Capture:
     """Called with the first listing; refuses a folder that is no table."""
     decode: Decode = MetadataReader.scan_names
     """Decodes manifests."""
+    may_be_small: bool = False
+    """One page may list the whole table."""
     roots: dict[str, Root] = field(default_factory=dict)
     """Path -> each captured root, without its bytes. Some may be deleted since; `listing` shows which ones exist."""
 
@@ -51,7 +56,10 @@ class Capture:
             StorageError: A request failed.
         """
         is_first = not self.listing.branches
-        self.listing = listing = _with_newer(self.store, list_in_order(self.store), self.highest)
+        listing = list_small(self.store) if self.may_be_small else None
+        if listing is None:
+            self.may_be_small, listing = False, list_in_order(self.store)
+        self.listing = listing = _with_newer(self.store, listing, self.highest)
         if is_first:
             self.admit(listing)
         refs = list(listing.roots())
@@ -98,6 +106,8 @@ def capture(
     admit: Callable[[TableListing], None],
     live: LiveSet | None = None,
     decode: Decode = MetadataReader.scan_names,
+    *,
+    may_be_small: bool = False,
 ) -> Capture:
     """Capture all roots of a table. Wait a while for damaged roots, since an expiry may be deleting them.
 
@@ -107,13 +117,15 @@ def capture(
         admit: Called with the first listing, before any root is read; refuses a folder that is no table.
         live: Receives the names; a new set by default.
         decode: Decodes manifests.
+        may_be_small: One page may list the whole table. If it does not, it was one request too many.
 
     Raises:
         RefusedError: There are no roots, or Lakesweep cannot understand one.
         StalePlanError: The roots keep changing.
         StorageError: A request failed.
     """
-    found = Capture(store, MetadataReader(store), sleep, live or LiveSet(), {}, TableListing({}), admit, decode)
+    reader = MetadataReader(store)
+    found = Capture(store, reader, sleep, live or LiveSet(), {}, TableListing({}), admit, decode, may_be_small)
     found.until_stable()
     for wait_s in DAMAGE_WAITS_S:
         if not found.live.damaged:
@@ -137,6 +149,23 @@ def list_in_order(store: Store) -> TableListing:
     at_once = waits(store)
     roots, schemas = both(lambda: _roots_in_order(store), lambda: list(store.list("schema/")), at_once=at_once)
     return sort_listing(store.location, [*roots, *schemas])
+
+
+def list_small(store: Store) -> TableListing | None:
+    """List all roots of all branches of a table whose objects fit into one page; `None` if they do not fit.
+
+    One page shows no single moment either, and its folders are in another order. So there are two of them, like those
+    of the branches: a root that moved while the first was made has its new place in the second.
+    """
+    entries: dict[str, StoredObject] = {}
+    for _ in range(2):
+        pages = store.list_range("")
+        page = next(pages, ())
+        # A page of S3 may have fewer objects than there are keys, since it also has the markers of folders.
+        if len(page) > SMALL_OBJECTS or next(pages, None) is not None:
+            return None
+        entries |= {entry.key: entry for entry in page if entry.key.startswith(_FOLDERS)}
+    return sort_listing(store.location, entries.values())
 
 
 def _roots_in_order(store: Store) -> list[StoredObject]:
