@@ -23,7 +23,6 @@ from lakesweep.errors import UsageError
 from lakesweep.model.paths.stays import Allowance
 from lakesweep.model.progress import Progress, no_progress
 from lakesweep.model.roots import TableRef, check_whole
-from lakesweep.model.scans import check_scan_id
 from lakesweep.model.who import Who
 from lakesweep.runs.allowance import allowing
 from lakesweep.runs.bound import EXTERNAL_ROOTS, bound_of
@@ -56,6 +55,8 @@ def open_table(place: Place, counter: RequestCounter | None = None, progress: Pr
     table = str(location)
     check_whole(table)
     if place.scan_id is not None:
+        from lakesweep.model.scans import check_scan_id  # few calls name a scan
+
         check_scan_id(place.scan_id)
     if control is not None:
         check_apart(control, table)

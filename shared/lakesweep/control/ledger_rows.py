@@ -21,11 +21,6 @@ def day_of(run_id: str) -> str:
     return f"{run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}"
 
 
-def timestamp(now_ms: int) -> str:
-    """Return the leading part of run and plan ids."""
-    return datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
-
-
 def time_of(run_id: str) -> int | None:
     """Return when a run was planned or begun, as its id says; `None` if the id has no time."""
     try:
