@@ -98,8 +98,12 @@ class S3:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of every child: credentials of the server here, and nothing of the user's account."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "LAKESWEEP_CONTROL"))}
+    """Return the environment of every child: credentials of the server here, and nothing of the user's account.
+
+    Modules are compiled once and kept, as an installation keeps them.
+    """
+    left_out = ("AWS_", "LAKESWEEP_CONTROL", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     return kept | {
         "AWS_ACCESS_KEY_ID": KEY,
         "AWS_SECRET_ACCESS_KEY": KEY,
@@ -108,6 +112,7 @@ def environment() -> dict[str, str]:
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_EC2_METADATA_DISABLED": "true",
         "PYTHONPATH": os.pathsep.join([str(PROJECT), str(PROJECT / "shared")]),
+        "PYTHONPYCACHEPREFIX": str(PROJECT / "build" / "bench" / "compiled"),
     }
 
 

@@ -7,6 +7,7 @@ from itertools import islice
 from threading import get_ident
 
 from lakesweep.errors import StorageError
+from lakesweep.storage.allocator import return_large_blocks
 from lakesweep.storage.store import Body, Store
 
 PARALLEL = 32
@@ -69,6 +70,8 @@ def read_many(
         arrived.append(_size(body) - sizes.get(key, 0))
         return body
 
+    if sum(sizes.values()) >= WINDOW_BYTES // 4:
+        return_large_blocks()
     pool = ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="read")
 
     def begun(key: str) -> Body | Future[Body | StorageError]:

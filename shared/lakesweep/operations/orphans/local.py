@@ -46,8 +46,8 @@ from lakesweep.table.revalidation import revalidate
 
 __all__ = ["OPERATION", "PARALLELISM", "OrphanArguments", "plan_remove_orphan_files"]
 
-AHEAD_PAGES = 64
-"""So many pages of the listing, about 25 MB, may wait until all roots are read."""
+AHEAD_PAGES = 24
+"""So many pages of the listing, about 10 MB, may wait until all roots are read."""
 
 
 def plan_remove_orphan_files(table: Table, arguments: OrphanArguments) -> Plan:
