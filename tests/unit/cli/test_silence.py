@@ -14,6 +14,7 @@ from lakesweep.cli import opening
 from lakesweep.errors import StorageError
 from lakesweep.storage import aws_client, retries, stops
 from lakesweep.storage.open import StoreSettings, open_store
+from lakesweep.storage.s3 import object_reader, place
 from tests.unit.cli.command_line import call
 
 ATTEMPTS = 2
@@ -46,10 +47,14 @@ class Silent:
 @pytest.fixture
 def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Silent]:
     """A silent server, and clients that wait for it for 0.1 s, twice."""
-    monkeypatch.setattr(aws_client, "READ_TIMEOUT_S", 0.1)
+    for module in (aws_client, object_reader):
+        monkeypatch.setattr(module, "READ_TIMEOUT_S", 0.1)
     monkeypatch.setattr(retries, "TOLD_AFTER_S", 0)
-    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda seconds: None))
-    monkeypatch.setattr(aws_client, "MAX_ATTEMPTS", ATTEMPTS)
+    clock = SimpleNamespace(sleep=lambda seconds: None)
+    monkeypatch.setattr("botocore.endpoint.time", clock)
+    monkeypatch.setattr(object_reader, "time", clock)
+    for module in (object_reader, place):
+        monkeypatch.setattr(module, "MAX_ATTEMPTS", ATTEMPTS)
     monkeypatch.setattr(aws_client, "_CREDENTIAL_TIMEOUT_S", 0.1)
     monkeypatch.setattr(aws_client, "_CREDENTIAL_ATTEMPTS", ATTEMPTS)
     server = Silent()

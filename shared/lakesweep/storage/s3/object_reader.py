@@ -34,6 +34,9 @@ _SLOW_DOWN = 503
 _THROTTLED = re.compile("Throttl|SlowDown|LimitExceeded|TooManyRequests|RequestTimeout|PriorRequest")
 """Codes with which botocore makes another attempt, whatever the status."""
 _ANSWER = re.compile(r"Server returned non-2xx status code: (\d{3})\b[^:]*: (.*?)(?:\n\nDebug source:|\Z)", re.DOTALL)
+_KIND = re.compile(r"HttpError \{\s*kind: (\w+)")
+_NAMES = {"Timeout": "ReadTimeoutError", "Connect": "EndpointConnectionError"}
+"""What botocore calls these kinds of failure."""
 _PLAIN = re.compile(r"(?!.*(?:(?:^|/)\.{1,2}(?:/|$)|non-2xx))[^\x00-\x1f\x7f/]+(?:/[^\x00-\x1f\x7f/]+)*")
 """Keys that obstore sends as they are. It refuses the others, or drops slashes from them. Its messages contain the key,
 so a key must not look like an answer."""
@@ -177,7 +180,9 @@ class ObjectReader:
             counter.add_throttled()
         failed = self._paused(NotFetched(began_s, False, why))
         if not found:
-            retries.tell(self._access.url, began_s, 1, MAX_ATTEMPTS, type(error).__name__)
+            kind = _KIND.search(text)
+            name = _NAMES.get(kind[1] if kind else "", "ConnectionClosedError")
+            retries.tell(self._access.url, began_s, 1, MAX_ATTEMPTS, name)
         if not found or status in _PASSING or _THROTTLED.search(found[2]):
             time.sleep(random.random())
         return failed
