@@ -6,6 +6,7 @@ settings, and the readers take from it what it has found.
 """
 
 import os
+import re
 import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -44,6 +45,11 @@ _PLAIN = frozenset(
 _NOT_FOR_S3 = ("AWS_LAMBDA_", "AWS_XRAY_", "AWS_EMF_", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL_KMS")
 _OTHER_DOMAINS = ("cn-", "us-iso", "eu-iso", "eusc-")
 """Regions whose servers are not below amazonaws.com."""
+_HOST = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
+"""Buckets that can be a part of a host. Other names would change there: hosts have no capital letters."""
+_DIRECTORY_BUCKET = "--x-s3"
+_REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
+_GLOBAL = "s3.amazonaws.com"
 _CREDENTIALS_S = 360
 """obstore asks again for credentials five minutes before they expire, so once a minute. botocore renews them."""
 
@@ -121,7 +127,7 @@ def connect(
         return make_client(endpoint_url, region, max_parallel, session, attempts)
 
     def access(bucket: str) -> Access | None:
-        if chosen == "botocore":
+        if chosen == "botocore" or bucket.endswith(_DIRECTORY_BUCKET):
             return None
         found = _below(plain, bucket) if plain else _as_botocore(connection.client(), session, bucket)
         return found if found is not None and _is_within_reach(found.url, environment) else None
@@ -143,7 +149,7 @@ def _plain(endpoint_url: str | None, region: str | None, environment: Mapping[st
         named.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"),
     )
     known = all(name in _PLAIN or name.startswith(_NOT_FOR_S3) for name in named)
-    if not (key and secret and region and region.replace("-", "").isalnum() and known) or any(map(_has_text, files)):
+    if not (key and secret and region and _REGION.fullmatch(region) and known) or any(map(_has_text, files)):
         return None
     url = endpoint_url or named.get("AWS_ENDPOINT_URL_S3") or named.get("AWS_ENDPOINT_URL")
     if url is None:
@@ -184,7 +190,7 @@ def _below(server: Access, bucket: str) -> Access:
     """Return the access to a bucket: AWS has it as a host, other servers as a folder."""
     parts = urlsplit(server.url)
     host = parts.hostname or ""
-    if host.endswith(".amazonaws.com") and "." not in bucket:
+    if host == f"s3.{server.region}.amazonaws.com" and _HOST.fullmatch(bucket):
         url = f"{parts.scheme}://{bucket}.{parts.netloc}"
     else:
         url = f"{server.url.rstrip('/')}/{bucket}"
@@ -219,7 +225,10 @@ def _as_botocore(client: Any, session: Any, bucket: str) -> Access | None:
         return None
     if parts.scheme == "https" and session.get_config_variable("ca_bundle"):
         return None
-    url = f"{parts.scheme}://{parts.netloc}{parts.path.removesuffix('/k')}"
+    host = parts.netloc
+    if host.endswith(_GLOBAL):  # Only signed URLs name it. Without the region, S3 may redirect.
+        host = host.removesuffix(_GLOBAL) + urlsplit(client.meta.endpoint_url).netloc
+    url = f"{parts.scheme}://{host}{parts.path.removesuffix('/k')}"
     return Access(url, "us-east-1" if region == "aws-global" else region, lambda: _current(found))
 
 

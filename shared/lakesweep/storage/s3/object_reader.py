@@ -8,8 +8,10 @@ region, and has an error for each case. After such an answer, reads go to botoco
 import os
 import random
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
@@ -104,6 +106,7 @@ class ObjectReader:
             request_payer=False,
             client_options={
                 "allow_http": self._access.url.startswith("http://"),
+                "allow_invalid_certificates": False,
                 "http1_only": True,
                 "connect_timeout": timedelta(seconds=CONNECT_TIMEOUT_S),
                 "read_timeout": timedelta(seconds=READ_TIMEOUT_S),
@@ -144,12 +147,12 @@ class ObjectReader:
         has_begun = False
         try:
             options: Any = {} if part is None else {"range": (part[0], part[0] + part[1])}
-            result = get(self._store, key, options=options)
+            result = _interruptibly(lambda: get(self._store, key, options=options))
             has_begun = True
             meta = result.meta
             size, etag = meta["size"], meta["e_tag"]
             is_read = max_bytes is None or size <= max_bytes
-            data = bytes(result.bytes()) if is_read else b""
+            data = bytes(_interruptibly(result.bytes)) if is_read else b""
             expected = result.range[1] - result.range[0]
         except (BaseError, OSError, ValueError) as error:
             return self._failed(error, where, counter, began_s, has_begun)
@@ -190,6 +193,22 @@ class ObjectReader:
     def _paused(self, failed: NotFetched) -> NotFetched:
         self._paused_until_s = monotonic_s() + PAUSE_S
         return failed
+
+
+def _interruptibly(call: Callable[[], Any]) -> Any:
+    """Call obstore so that a signal ends the wait: Python handles signals in the main thread, not inside obstore."""
+    if threading.current_thread() is not threading.main_thread():
+        return call()
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - the caller gets it
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future.result()
 
 
 def _stated(status: int, body: str) -> Mapping[str, Any] | None:
