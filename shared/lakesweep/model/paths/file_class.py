@@ -88,10 +88,12 @@ def _by_name(names_here: known.Names, otherwise: FileClass, name: str) -> FileCl
 
 
 def _in_bucket(pattern: re.Pattern[str], bucket: str, index_beside_data: bool, name: str) -> FileClass:
-    if names.is_index_like(name):
+    if "index-" in name and names.is_index_like(name):  # Every index-like name has this; there are many names.
         return known.INDEX if index_beside_data and names.INDEX.fullmatch(name) else _unknown(name, known.NO_SUCH_NAME)
     match = pattern.fullmatch(name)
     if match is not None:
+        if match.lastindex is None:  # No group: neither a changelog nor an extra file.
+            return known.DATA
         if match["sidecar"] is not None:
             return FileClass("extra", "delete", owner=name[: match.start("sidecar")])
         return known.DATA if match["changelog"] is None else known.CHANGELOG

@@ -98,7 +98,7 @@ def nested_folder(key: str) -> str | None:
     A root alone is enough: a table whose schemas are lost still has live files, and schemas can be restored.
     """
     # The expression alone takes a microsecond.
-    if not key[key.rfind("/") + 1 :].startswith(_ROOT_NAMES) or key.startswith("branch/"):
+    if not key.startswith(_ROOT_NAMES, key.rfind("/") + 1) or key.startswith("branch/"):
         return None
     match = _ROOT.fullmatch(key)
     return match["folder"] if match else None

@@ -11,7 +11,7 @@ from lakesweep.control.quarantine import Quarantine, read_quarantine, write_quar
 from lakesweep.errors import MaintenanceError
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.paths.allowed import is_external
-from lakesweep.model.paths.file_class import FileClass, FileClasses
+from lakesweep.model.paths.file_class import FileClasses
 from lakesweep.model.paths.layout import nested_folder
 from lakesweep.model.plan import Plan
 from lakesweep.model.roots import DATA_KINDS, BranchListing, TableListing
@@ -154,10 +154,8 @@ def _list(
     nested: set[str] = set()
     totals = sorting.totals
     for page in pages:
-        for each in page:
-            if (folder := nested_folder(each.key)) is not None:
-                nested.add(folder)
-            _sort(sorting, each, each.key, classes.classify(each.key))
+        sorting.add([(each.key, each, classes.classify(each.key)) for each in page])
+        nested.update(folder for each in page if (folder := nested_folder(each.key)) is not None)
         table.progress("objects listed", totals.objects, None)
     sorting.spare(nested)
     return [_list_outside(table, root, sorting, classes, arguments.parallelism) for root in roots]
@@ -173,10 +171,10 @@ def _list_outside(table: Table, root: OutsideRoot, sorting: Sorting, classes: Fi
     others = [0, 0]
     try:
         for page in list_all(table.open_store(root.location), "", parallel=parallelism):
-            for each in page:
-                if root.is_owned:
+            if root.is_owned:
+                for each in page:
                     refuse_table(str(table.ref), root.location, each.key)
-                _sort(chunked, each, f"{root.location}/{each.key}", classify_outside(classes, each.key))
+            chunked.add((f"{root.location}/{each.key}", each, classify_outside(classes, each.key)) for each in page)
             if not root.is_owned:  # these include all files of other tables, so they are counted and dropped
                 others[0] += len(chunked.orphans)
                 others[1] += sum(orphan.size_bytes for orphan in chunked.orphans)
@@ -188,10 +186,3 @@ def _list_outside(table: Table, root: OutsideRoot, sorting: Sorting, classes: Fi
             raise
         return told_of_outside(root.location, chunked.totals, others, is_owned=False, problem=str(error))
     return told_of_outside(root.location, chunked.totals, others, is_owned=root.is_owned)
-
-
-def _sort(sorting: Sorting, stored: StoredObject, path: str, found: FileClass) -> None:
-    if stored.is_link:
-        sorting.totals.keep(path, stored.size_bytes, "link")
-    else:
-        sorting.add(path, stored.size_bytes, stored.etag, stored.modified_ms, found)

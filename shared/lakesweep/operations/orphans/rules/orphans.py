@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from lakesweep.model.paths.file_class import FileClass
 from lakesweep.model.plan import PHASES, Delete
-from lakesweep.model.roots import DATA_KINDS, base_name
+from lakesweep.model.roots import DATA_KINDS
 
 SAMPLE = 20
 """Number of keys that are shown for each reason that may need human action."""
@@ -41,6 +41,10 @@ class Rules:
         if modified_ms >= self.cutoff_ms:
             return "too_young"
         return "damaged_root" if self.damaged and found.kind != TEMP else None
+
+
+Listed = tuple[str, int, str, int, bool]
+"""An entry of a listing: key, size in bytes, ETag, time by the store's clock, whether it is a link."""
 
 
 class Orphan(NamedTuple):
@@ -110,26 +114,31 @@ class Sorting:
     orphans: list[Orphan] = field(default_factory=list)
     totals: Totals = field(default_factory=Totals)
 
-    def add(self, key: str, size_bytes: int, etag: str, modified_ms: int, found: FileClass) -> None:
-        """Sort one object.
-
-        Args:
-            key: The key below the table.
-            size_bytes: The size of the object.
-            etag: The ETag of the object.
-            modified_ms: When it was written, by the store's clock.
-            found: The class of the object.
-        """
-        self.totals.count(size_bytes, found.kind)
-        if (why := self.why_kept(key, modified_ms, found)) is not None:
-            self.totals.keep(key, size_bytes, why)
-        else:
-            self.orphans.append(Orphan(key, found.kind, size_bytes, etag, modified_ms, found.owner))
+    def add(self, listed: Iterable[tuple[str, Listed, FileClass]]) -> None:
+        """Sort objects: for each its path, its entry in the listing, and its class."""
+        totals = self.totals
+        live = live_bytes = 0  # Most objects are live, so they are counted together.
+        for path, (_, size_bytes, etag, modified_ms, is_link), found in listed:
+            if is_link:
+                totals.keep(path, size_bytes, "link")
+                continue
+            totals.count(size_bytes, found.kind)
+            why = self.why_kept(path, modified_ms, found)
+            if why == "live":
+                live += 1
+                live_bytes += size_bytes
+            elif why is not None:
+                totals.keep(path, size_bytes, why)
+            else:
+                self.orphans.append(Orphan(path, found.kind, size_bytes, etag, modified_ms, found.owner))
+        if live:
+            totals.kept["live"] += live
+            totals.kept_bytes["live"] += live_bytes
 
     def why_kept(self, key: str, modified_ms: int, found: FileClass) -> str | None:
         """Return why a listed object is kept, `None` if it is an orphan."""
         # Whatever its class: a file with a name that a root refers to is kept and counts as seen.
-        if found.policy != "never" and self.saw(base_name(key)):
+        if found.policy != "never" and self.saw(key[key.rfind("/") + 1 :]):
             return "live"
         if (why := self.rules.why_kept(modified_ms, found)) is not None:
             return why
