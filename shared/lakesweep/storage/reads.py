@@ -12,7 +12,7 @@ from lakesweep.storage.store import Body, Store
 
 PARALLEL = 32
 """Concurrent requests: enough to hide a latency of tens of milliseconds."""
-WINDOW_BYTES = 64 << 20
+WINDOW_BYTES = 32 << 20
 """No read begins while this many bytes wait for the caller or are known to be on their way."""
 
 
