@@ -35,7 +35,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """An empty store of each kind."""
     server = server_of(request.param)
     if server is not None:
-        yield server.store(_prefix(request.param))
+        yield server.store(_prefix(request.param), reader=_reader(request.param))
     else:
         yield LocalStore(str(tmp_path / "root")) if request.param == "local" else MemoryStore("memory://conformance")
 
@@ -45,7 +45,7 @@ def versioned(request: pytest.FixtureRequest) -> Iterator[Store]:
     """An empty store of each kind that keeps versions."""
     server = server_of(request.param)
     if server is not None:
-        yield server.store(_prefix(request.param), bucket=server.bucket(versioned=True))
+        yield server.store(_prefix(request.param), bucket=server.bucket(versioned=True), reader=_reader(request.param))
     else:
         yield MemoryStore("memory://conformance", versioned=True)
 
@@ -59,3 +59,8 @@ def server(request: pytest.FixtureRequest) -> S3Server | None:
 
 def _prefix(param: str) -> str:
     return "" if param.endswith(WHOLE_BUCKET) else "some/prefix"
+
+
+def _reader(param: str) -> str:
+    """Return the reader of a store: what it reads does not depend on its prefix, so each has one of the two."""
+    return "botocore" if param.endswith(WHOLE_BUCKET) else "obstore"

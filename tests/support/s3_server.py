@@ -19,6 +19,8 @@ from moto.s3.models import s3_backends
 from lakesweep.storage.aws_client import make_client
 from lakesweep.storage.open import StoreSettings, open_store
 from lakesweep.storage.requests import RequestCounter
+from lakesweep.storage.s3.connection import Connection
+from lakesweep.storage.s3.object_reader import Access
 from lakesweep.storage.s3.store import S3Store
 from tests.support.moto_http import all_services, serve
 
@@ -61,10 +63,16 @@ class S3Server:
         return name
 
     def store(
-        self, prefix: str = "root", *, bucket: str | None = None, counter: RequestCounter | None = None
+        self,
+        prefix: str = "root",
+        *,
+        bucket: str | None = None,
+        counter: RequestCounter | None = None,
+        reader: str = "botocore",
     ) -> S3Store:
-        """Return a store in it, in a bucket of its own unless one is given."""
-        return S3Store(bucket or self.bucket(), prefix, self.client, counter)
+        """Return a store in it, in a bucket of its own unless one is given, and with one of the two readers."""
+        client = self.client if reader == "botocore" else _connection_of(self)
+        return S3Store(bucket or self.bucket(), prefix, client, counter)
 
     def seed(self, bucket: str, objects: Mapping[str, bytes]) -> None:
         """Put many objects at once."""
@@ -78,6 +86,15 @@ class S3Server:
 def _client_of(server: S3Server) -> Any:
     session = boto3.Session(server.access_key, server.secret_key, region_name=server.region)
     return make_client(endpoint_url=server.endpoint, session=session)
+
+
+@functools.cache
+def _connection_of(server: S3Server) -> Connection:
+    credentials = {"access_key_id": server.access_key, "secret_access_key": server.secret_key}
+    client = server.client
+    return Connection(
+        lambda _: client, lambda bucket: Access(f"{server.endpoint}/{bucket}", server.region, credentials)
+    )
 
 
 @functools.cache
