@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from lakesweep.errors import FormatError
-from lakesweep.format.avro.projection import Row, Want
+from lakesweep.format.avro.projection import Row
+from lakesweep.format.manifest_fields import ENTRY, INDEX, MANIFEST, NAMES
 from lakesweep.format.metadata_file import check_version, read_rows
 from lakesweep.format.values.json_document import check_file_name, describe
 from lakesweep.format.values.uri import check_external_path
@@ -30,84 +31,6 @@ POSTPONE_BUCKET = -2
 
 DELETION_VECTORS = "DELETION_VECTORS"
 HASH = "HASH"
-
-_ENTRY = (
-    Want("_VERSION", "int", required=True),
-    Want("_KIND", "int", required=True),
-    Want("_PARTITION", "bytes", required=True),
-    Want("_BUCKET", "int", required=True),
-    Want(
-        "_FILE",
-        "record",
-        required=True,
-        fields=(
-            Want("_LEVEL", "int", required=True),
-            Want("_FILE_NAME", "string", required=True),
-            Want("_FILE_SIZE", "int", required=True),
-            Want("_EXTRA_FILES", "strings", required=True),
-            Want("_EMBEDDED_FILE_INDEX", "bytes"),
-            Want("_EXTERNAL_PATH", "string"),
-            Want("_FILE_SOURCE", "int"),
-            Want("_ROW_COUNT", "int", required=True),
-        ),
-    ),
-)
-_NAMES = (
-    Want("_VERSION", "int", required=True),
-    Want("_KIND", "int", required=True),
-    Want("_BUCKET", "int", required=True),
-    Want(
-        "_FILE",
-        "record",
-        required=True,
-        fields=(
-            Want("_FILE_NAME", "string", required=True),
-            Want("_EXTRA_FILES", "strings", required=True),
-            Want("_EXTERNAL_PATH", "string"),
-            Want("_LEVEL", "natural", required=True),
-            Want("_FILE_SIZE", "natural", required=True),
-            Want("_ROW_COUNT", "natural", required=True),
-        ),
-    ),
-)
-_MANIFEST = (
-    Want("_VERSION", "int", required=True),
-    Want("_FILE_NAME", "string", required=True),
-    Want("_FILE_SIZE", "int", required=True),
-    Want("_NUM_ADDED_FILES", "int", required=True),
-    Want("_NUM_DELETED_FILES", "int", required=True),
-    Want("_SCHEMA_ID", "int", required=True),
-    Want("_PARTITION_STATS", "record", fields=(Want("_MIN_VALUES", "bytes"), Want("_MAX_VALUES", "bytes"))),
-    Want("_EXTRA_FILES", "strings"),
-    Want("_MIN_BUCKET", "int"),
-    Want("_MAX_BUCKET", "int"),
-    Want("_MIN_LEVEL", "int"),
-    Want("_MAX_LEVEL", "int"),
-    Want("_MIN_ROW_ID", "int"),
-    Want("_MAX_ROW_ID", "int"),
-    Want("_TOTAL_BUCKETS", "int"),
-)
-_INDEX = (
-    Want("_VERSION", "int", required=True),
-    Want("_KIND", "int", required=True),
-    Want("_PARTITION", "bytes", required=True),
-    Want("_BUCKET", "int", required=True),
-    Want("_INDEX_TYPE", "string", required=True),
-    Want("_FILE_NAME", "string", required=True),
-    Want("_FILE_SIZE", "int", required=True),
-    Want("_ROW_COUNT", "int", required=True),
-    Want("_EXTERNAL_PATH", "string"),
-    Want(
-        "_DELETIONS_VECTORS_RANGES",
-        "records",
-        fields=(
-            Want("f0", "string", required=True),
-            Want("f1", "int", required=True),
-            Want("f2", "int", required=True),
-            Want("_CARDINALITY", "int"),
-        ),
-    ),
-)
 
 Identity = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
 VectorRange = tuple[str, int, int, int | None]
@@ -159,7 +82,7 @@ class EntryNames(NamedTuple):
 def read_names(body: bytes, path: str) -> Iterator[EntryNames]:
     """Read the names in a manifest, with the checks of `read_manifest`, in two thirds of the time."""
     new = tuple.__new__  # The constructor of a named tuple takes twice as long.
-    for version, kind, bucket, file in read_rows(body, path, _NAMES, None):
+    for version, kind, bucket, file in read_rows(body, path, NAMES, None):
         name, extra_files, external_path, *_ = file
         if version != _VERSION:
             check_version(version, _VERSION, path)
@@ -187,7 +110,7 @@ def read_manifest(body: bytes, path: str, *, expected_size: int | None = None) -
         path: The path for messages.
         expected_size: The `file_size` that the manifest list records.
     """
-    return _entries(read_rows(body, path, _ENTRY, expected_size), path)
+    return _entries(read_rows(body, path, ENTRY, expected_size), path)
 
 
 def live_entries(manifests: Iterable[Iterable[ManifestEntry]]) -> list[ManifestEntry]:
@@ -262,7 +185,7 @@ def read_manifest_list(body: bytes, path: str, *, expected_size: int | None = No
         path: The path for messages.
         expected_size: The size that the snapshot states (`base_manifest_list_size` and similar fields), if any.
     """
-    return tuple(_meta(row, path) for row in read_rows(body, path, _MANIFEST, expected_size))
+    return tuple(_meta(row, path) for row in read_rows(body, path, MANIFEST, expected_size))
 
 
 def _meta(row: Row, path: str) -> ManifestMeta:
@@ -302,7 +225,7 @@ class IndexEntry(NamedTuple):
 
 def read_index_manifest(body: bytes, path: str, *, expected_size: int | None = None) -> tuple[IndexEntry, ...]:
     """Read an index manifest."""
-    return tuple(_index_entry(row, path) for row in read_rows(body, path, _INDEX, expected_size))
+    return tuple(_index_entry(row, path) for row in read_rows(body, path, INDEX, expected_size))
 
 
 def _index_entry(row: Row, path: str) -> IndexEntry:

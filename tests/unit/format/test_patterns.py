@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from lakesweep.format.avro import patterns
 from lakesweep.format.avro.container import read_container
-from lakesweep.format.avro.decoder_source import BrokenRecordError, DecoderWriter, Want, long_tail
+from lakesweep.format.avro.decoder_source import BrokenRecordError, DecoderWriter, long_tail
 from lakesweep.format.avro.patterns import PatternDecoder, UnusualError
 from lakesweep.format.avro.schema import parse_avro_schema
+from lakesweep.format.avro.wants import Want
 
+from .random_records import schemas, values
 from .samples import Schema, avro_file, nullable, record
-from .test_projection import schemas, values
 
 Rows = Callable[[bytes, int], list[tuple[Any, ...]]]
 

@@ -8,38 +8,10 @@ past the end needs no check of its own: the final check finds it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
 
 from lakesweep.errors import FormatError
 from lakesweep.format.avro.schema import AvroType
-
-Kind = Literal["int", "natural", "bytes", "string", "strings", "record", "records", "any"]
-
-_ACCEPTED: dict[str, frozenset[str]] = {
-    "int": frozenset(("int", "long")),
-    "natural": frozenset(("int", "long")),
-    "bytes": frozenset(("bytes",)),
-    "string": frozenset(("string",)),
-    "strings": frozenset(("array",)),
-    "record": frozenset(("record",)),
-    "records": frozenset(("array",)),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Want:
-    """A field to decode, by name.
-
-    `natural` is a number whose value is not needed: it may not be negative, and becomes None.
-    `strings` and `records` are arrays and become tuples; `record` and `records` become tuples of `fields`. `any`
-    accepts every type, with records as dicts. A required field may be neither missing nor null.
-    """
-
-    name: str
-    kind: Kind = "any"
-    required: bool = False
-    fields: tuple["Want", ...] = ()
+from lakesweep.format.avro.wants import ACCEPTED, Want
 
 
 class BrokenRecordError(ValueError):
@@ -96,7 +68,7 @@ class DecoderWriter:
         if type_.kind == "null" and want.required:
             self._broken(f"null in {want.name}")
             return "None"
-        if want.kind != "any" and type_.kind not in _ACCEPTED[want.kind] and type_.kind != "null":
+        if want.kind != "any" and type_.kind not in ACCEPTED[want.kind] and type_.kind != "null":
             raise FormatError(f"expected {want.kind} in {want.name}, found {type_.kind}")
         match type_.kind:
             case "null":

@@ -18,9 +18,10 @@ from typing import Any
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format.avro.container import AvroFile
-from lakesweep.format.avro.decoder_source import BrokenRecordError, DecoderWriter, Want, long_tail
+from lakesweep.format.avro.decoder_source import BrokenRecordError, DecoderWriter, long_tail
 from lakesweep.format.avro.patterns import PatternDecoder, UnusualError
 from lakesweep.format.avro.schema import parse_avro_schema
+from lakesweep.format.avro.wants import Want
 from lakesweep.format.values.json_document import describe, parse_value, shorten
 
 __all__ = ["Row", "Want", "compile_decoder", "project", "read_rows"]

@@ -1,0 +1,81 @@
+"""The fields of manifests, manifest lists and index manifests that Lakesweep reads."""
+
+from lakesweep.format.avro.wants import Want
+
+ENTRY = (
+    Want("_VERSION", "int", required=True),
+    Want("_KIND", "int", required=True),
+    Want("_PARTITION", "bytes", required=True),
+    Want("_BUCKET", "int", required=True),
+    Want(
+        "_FILE",
+        "record",
+        required=True,
+        fields=(
+            Want("_LEVEL", "int", required=True),
+            Want("_FILE_NAME", "string", required=True),
+            Want("_FILE_SIZE", "int", required=True),
+            Want("_EXTRA_FILES", "strings", required=True),
+            Want("_EMBEDDED_FILE_INDEX", "bytes"),
+            Want("_EXTERNAL_PATH", "string"),
+            Want("_FILE_SOURCE", "int"),
+            Want("_ROW_COUNT", "int", required=True),
+        ),
+    ),
+)
+NAMES = (
+    Want("_VERSION", "int", required=True),
+    Want("_KIND", "int", required=True),
+    Want("_BUCKET", "int", required=True),
+    Want(
+        "_FILE",
+        "record",
+        required=True,
+        fields=(
+            Want("_FILE_NAME", "string", required=True),
+            Want("_EXTRA_FILES", "strings", required=True),
+            Want("_EXTERNAL_PATH", "string"),
+            Want("_LEVEL", "natural", required=True),
+            Want("_FILE_SIZE", "natural", required=True),
+            Want("_ROW_COUNT", "natural", required=True),
+        ),
+    ),
+)
+MANIFEST = (
+    Want("_VERSION", "int", required=True),
+    Want("_FILE_NAME", "string", required=True),
+    Want("_FILE_SIZE", "int", required=True),
+    Want("_NUM_ADDED_FILES", "int", required=True),
+    Want("_NUM_DELETED_FILES", "int", required=True),
+    Want("_SCHEMA_ID", "int", required=True),
+    Want("_PARTITION_STATS", "record", fields=(Want("_MIN_VALUES", "bytes"), Want("_MAX_VALUES", "bytes"))),
+    Want("_EXTRA_FILES", "strings"),
+    Want("_MIN_BUCKET", "int"),
+    Want("_MAX_BUCKET", "int"),
+    Want("_MIN_LEVEL", "int"),
+    Want("_MAX_LEVEL", "int"),
+    Want("_MIN_ROW_ID", "int"),
+    Want("_MAX_ROW_ID", "int"),
+    Want("_TOTAL_BUCKETS", "int"),
+)
+INDEX = (
+    Want("_VERSION", "int", required=True),
+    Want("_KIND", "int", required=True),
+    Want("_PARTITION", "bytes", required=True),
+    Want("_BUCKET", "int", required=True),
+    Want("_INDEX_TYPE", "string", required=True),
+    Want("_FILE_NAME", "string", required=True),
+    Want("_FILE_SIZE", "int", required=True),
+    Want("_ROW_COUNT", "int", required=True),
+    Want("_EXTERNAL_PATH", "string"),
+    Want(
+        "_DELETIONS_VECTORS_RANGES",
+        "records",
+        fields=(
+            Want("f0", "string", required=True),
+            Want("f1", "int", required=True),
+            Want("f2", "int", required=True),
+            Want("_CARDINALITY", "int"),
+        ),
+    ),
+)
