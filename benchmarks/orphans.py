@@ -51,9 +51,9 @@ MAX_LOAD = 3.0
 PATIENCE_S = 600.0
 """How long is waited for a quiet machine, all measurements together."""
 
-FASTER, FEWER_REQUESTS, PEAK_MIB = 25, 6, 250
-MILLION_S, MILLION_MIB = 120, 700
-LINEAR = 1.1
+FASTER, FEWER_REQUESTS, PEAK_MIB = 40, 12, 250
+MILLION_S, MILLION_CPU_S, MILLION_MIB = 25, 18, 350
+LINEAR = 1.0
 """Ten times the objects may take so many times ten times the time and requests."""
 FLAT = 1.1
 """So many times the least memory may be the most, where only partitions or roots differ."""
@@ -311,6 +311,8 @@ def judge_growth(growing: Sequence[Scan], by_partitions: Sequence[Scan], by_root
     peak = million.peak_kib / 1024
     what = f"{growing[-1].shape.objects:,} objects, plan"
     yield Bar(f"{what}: wall s", f"at most {MILLION_S}", f"{million.wall:.1f}", million.wall <= MILLION_S)
+    cpu: float = summary(million.cpus)["median"]
+    yield Bar(f"{what}: CPU s", f"at most {MILLION_CPU_S}", f"{cpu:.1f}", cpu <= MILLION_CPU_S)
     yield Bar(f"{what}: peak MiB", f"at most {MILLION_MIB}", f"{peak:.0f}", peak <= MILLION_MIB)
     for less, more in itertools.pairwise(growing):
         times = more.shape.objects / less.shape.objects
