@@ -31,7 +31,7 @@ PLATFORMS = ("manylinux_2_28", "manylinux_2_26", "manylinux_2_24", "manylinux_2_
 """EMR 7 and later run on Amazon Linux 2023, with glibc 2.34."""
 NOT_NEEDED = (
     *("bin", "pyarrow/include", "pyarrow/includes", "pyarrow/src", "pyarrow/tests"),
-    *("numpy/_core/include", "numpy/_core/tests", "numpy/tests", "pandas/tests"),
+    *("numpy/_core/include", "numpy/_core/tests", "numpy/tests"),
 )
 """Commands, tests, and what is for people who build upon these packages."""
 

@@ -47,9 +47,9 @@ def test_the_lock_has_the_versions_that_the_tests_ran_with() -> None:
 
 
 def test_the_lock_has_what_jobs_import() -> None:
-    """The package's own dependencies, the command line, and what Spark wants for `mapInArrow`."""
+    """The package's own dependencies and the command line."""
     names = {pin.split("==")[0] for pin in pins("requirements/emr.txt")}
-    assert {"boto3", "backports-zstd", "pyarrow", "pandas", "typer", "rich", "cramjam"} <= names
+    assert {"boto3", "backports-zstd", "pyarrow", "typer", "rich", "cramjam"} <= names
     assert "pyspark" not in names, "EMR has its own"
     assert "fastavro" not in names, "tests alone use it"
 

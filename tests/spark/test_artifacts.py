@@ -35,19 +35,18 @@ import json, sys
 import lakesweep, pyarrow, pyspark
 from pyspark.sql import SparkSession
 
-def places(batches):
+def places(rows):
     import boto3, lakesweep, pyarrow, typer
     from backports import zstd
 
-    found = [module.__file__ for module in (lakesweep, pyarrow, zstd, boto3, typer)]
-    yield pyarrow.RecordBatch.from_pydict({"place": found})
+    yield from (module.__file__ for module in (lakesweep, pyarrow, zstd, boto3, typer))
 
 session = SparkSession.builder.getOrCreate()
-rows = session.range(1).mapInArrow(places, "place string").collect()
+rows = session.sparkContext.parallelize([0], 1).mapPartitions(places).collect()
 print("probe " + json.dumps({
     "driver": [lakesweep.__file__, pyarrow.__file__],
     "pyspark": pyspark.__file__,
-    "executors": [row.place for row in rows],
+    "executors": rows,
     "arguments": sys.argv[1:],
     "python": sys.version_info[:2],
 }))

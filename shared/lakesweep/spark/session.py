@@ -10,8 +10,8 @@ from lakesweep.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_NEEDED = ("numpy", "pyarrow", "pandas")
-"""Packages that every stage needs. PySpark asks for pandas whenever Arrow is used."""
+_NEEDED = ("numpy", "pyarrow")
+"""Packages that every stage needs."""
 LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -33,7 +33,7 @@ def open_session() -> "SparkSession":
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise UsageError(
-            f"engine spark needs pyspark, pyarrow, pandas and numpy: {error}; expected "
+            f"engine spark needs pyspark, pyarrow and numpy: {error}; expected "
             "`pip install 'lakesweep[spark]'`, or a spark-submit whose Python has them",
             code="no_spark",
         ) from error

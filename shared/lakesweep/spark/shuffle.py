@@ -8,6 +8,7 @@ in a session takes longer than a scan of a hundred thousand objects.
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import blake2b
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 from lakesweep.errors import MaintenanceError
 from lakesweep.spark.listing import LISTING_SCHEMA
 from lakesweep.spark.live import LIVE_SCHEMA
-from lakesweep.spark.parts import Part, read_part
+from lakesweep.spark.parts import PART_ROWS, Part, read_part
 from lakesweep.spark.tasks import Access, Task
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ _SCHEMAS = {
 }
 MATCH_SCHEMA = pa.schema([*_SCHEMAS[LIVE], *LISTING_SCHEMA])
 """Rows of a match. A row has nulls in the columns of the other side."""
+_Source = tuple[int, Part]
+"""A side, and a part with rows of it."""
 _Chunk = tuple[int, tuple[int, bytes]]
 """The number of a partition, and rows of one side for it."""
 
@@ -51,12 +54,25 @@ def shuffled(
     by_owner: bool,
 ) -> "RDD[_Chunk]":
     """Return the rows of parts in partitions by name. `sorted_rows` reads a partition."""
-    sources = [*((LIVE, part) for part in live), *((LISTED, part) for part in listed)]
-    # A repeated task reads its part again, but does not list or decode again.
+    sources = _grouped([*((LIVE, part) for part in live), *((LISTED, part) for part in listed)])
+    # A repeated task reads its parts again, but does not list or decode again.
     chunks = context.parallelize(sources, max(1, len(sources))).mapPartitions(
         partial(_chunks, access, partitions, by_owner)
     )
     return chunks.partitionBy(partitions, int)
+
+
+def _grouped(sources: Sequence[_Source]) -> list[list[_Source]]:
+    """Return small parts together, as many as make a full part: Spark's Python needs 50 ms for an empty task."""
+    groups: list[list[_Source]] = []
+    rows = 0
+    for source in sources:
+        rows += source[1].rows
+        if not groups or rows > PART_ROWS:
+            groups.append([])
+            rows = source[1].rows
+        groups[-1].append(source)
+    return groups
 
 
 def sorted_rows(chunks: Iterable[_Chunk], number: int, partitions: int) -> Iterator[pa.RecordBatch]:
@@ -83,10 +99,10 @@ def sorted_rows(chunks: Iterable[_Chunk], number: int, partitions: int) -> Itera
         yield from rows.take(pa.array(order[start : start + BATCH_ROWS])).to_batches()
 
 
-def _chunks(access: Access, partitions: int, by_owner: bool, sources: Iterable[tuple[int, Part]]) -> Iterator[_Chunk]:
+def _chunks(access: Access, partitions: int, by_owner: bool, groups: Iterable[Sequence[_Source]]) -> Iterator[_Chunk]:
     """Read parts, and yield their rows for each partition."""
     area = Task(access).scans
-    for side, part in sources:
+    for side, part in chain.from_iterable(groups):
         rows = read_part(area, part)
         yield from _split(rows, side, "owner" if by_owner and side == LISTED else "name", partitions)
 
