@@ -1,4 +1,4 @@
-"""Decode a manifest: what retention needs of it, beside all of it by fastavro, in the same run.
+"""Decode a manifest: what retention and a scan need of it, beside fastavro with and without a projection, in one run.
 
     python -m benchmarks.decode [--runs N] [--entries N]
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import gc
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -25,13 +26,14 @@ import fastavro
 from benchmarks.engine import engine_classpath, engine_version, java_version
 from benchmarks.results import Bar, bars_json, bars_table, machine, seconds, summary, table, write
 from benchmarks.tables import FOLDER
-from lakesweep.format.manifest import ManifestEntry, read_manifest
+from lakesweep.format.manifest import EntryNames, ManifestEntry, read_manifest, read_names
+from lakesweep.format.manifest_fields import ENTRY
 from tests.differential.engine import Engine
 
 ENTRIES = 100_000
 TYPES = ("INT", "BIGINT", "DOUBLE", "STRING")
 COLUMNS = [["dt", "STRING"], *([f"c{number:02}", TYPES[number % 4]] for number in range(1, 20))]
-FASTER = 1.8
+FASTER = 3.0
 SOURCE = Path(__file__).with_name("ManifestWriter.java")
 
 
@@ -60,6 +62,22 @@ def manifest(entries: int) -> Path:
 def ours(body: bytes) -> Iterator[ManifestEntry]:
     """Read what retention needs."""
     return read_manifest(body, "manifest")
+
+
+def names(body: bytes) -> Iterator[EntryNames]:
+    """Read what a scan for orphan files needs."""
+    return read_names(body, "manifest")
+
+
+def projected(body: bytes) -> Iterator[Any]:
+    """Read with fastavro what retention needs."""
+    schema = json.loads(fastavro.reader(io.BytesIO(body)).metadata["avro.schema"])
+    wanted = {want.name: {field.name for field in want.fields} for want in ENTRY}
+    schema["fields"] = [field for field in schema["fields"] if field["name"] in wanted]
+    for field in schema["fields"]:
+        if inside := wanted[field["name"]]:
+            field["type"]["fields"] = [each for each in field["type"]["fields"] if each["name"] in inside]
+    return fastavro.reader(io.BytesIO(body), reader_schema=schema)
 
 
 def everything(body: bytes) -> Iterator[Any]:
@@ -113,16 +131,21 @@ def main() -> None:
     setting |= {"engine": f"Apache Paimon {engine_version(classpath)}", "java": java_version()}
     body = manifest(asked.entries).read_bytes()
     count = check_equal(body)  # both have run once now: caches and generated code are there
-    readers = {"Lakesweep, for retention": ours, "fastavro, everything": everything}
+    readers = {
+        "Lakesweep, for retention": ours,
+        "Lakesweep, names for a scan": names,
+        "fastavro, projected": projected,
+        "fastavro, everything": everything,
+    }
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in readers}
     for _ in range(asked.runs):
         for name, decode in readers.items():  # in turn, so that both meet the same load
             times[name].append(timed(decode, body))
     walls = {name: summary([wall for wall, _ in values]) for name, values in times.items()}
     cpus = {name: summary([cpu for _, cpu in values]) for name, values in times.items()}
-    mine, full = walls.values()
+    full, mine = cpus["fastavro, everything"], cpus["Lakesweep, for retention"]
     ratio = full["median"] / mine["median"]
-    bars = [Bar("times faster than fastavro's full decode", f"at least {FASTER}", f"{ratio:.2f}", ratio >= FASTER)]
+    bars = [Bar("times less CPU than fastavro's full decode", f"at least {FASTER}", f"{ratio:.2f}", ratio >= FASTER)]
     rows = [
         (name, asked.runs, seconds(walls[name]), seconds(cpus[name]), f"{count / walls[name]['median']:,.0f}")
         for name in readers
@@ -135,7 +158,7 @@ def main() -> None:
     }
     text = (
         f"One manifest that the engine wrote: {count:,} entries with statistics of {len(COLUMNS)} columns, "
-        f"{len(body) / 2**20:.1f} MiB on disk, already in memory. Both readers run in turn in one process, each to the "
+        f"{len(body) / 2**20:.1f} MiB on disk, already in memory. All readers run in turn in one process, each to the "
         "last entry, and keep none. Before that all values that Lakesweep reads were compared with fastavro's on every "
         "entry: they are equal.",
         bars_table(bars),
