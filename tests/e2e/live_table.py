@@ -79,6 +79,7 @@ class LiveTable:
             area=ControlArea(Frozen(control, switch, "control"), store.location),
             open_store=lambda location: open_store(location, counter=counter, settings=settings),
             counter=counter,
+            clock_ms=lambda: now_ms,
         )
         report = maintain(table, MaintainArguments(committed_id=self.commits, is_due=is_due), execute=True)
         return report, counter.snapshot(), switch.calls

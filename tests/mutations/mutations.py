@@ -275,8 +275,8 @@ MUTATIONS = (
     Mutation(
         "S3 deletes without the ETag that the plan names",
         "storage/s3/deleting",
-        """condition = {} if request.etag is None else {"IfMatch": f'"{request.etag}"'}""",
-        "condition: dict[str, str] = {}",
+        """condition: dict[str, Any] = {} if request.etag is None else {"IfMatch": f'"{request.etag}"'}""",
+        "condition: dict[str, Any] = {}",
         "unit/storage/test_s3.py::test_conditions_are_sent",
     ),
     Mutation(

@@ -144,18 +144,13 @@ def _check_history(
 def own_branch(
     table: Table, listing: TableListing, known: tuple[BranchListing, TableSchema] | None = None
 ) -> tuple[BranchListing, TableSchema]:
-    """Return the branch of the call, and its schema.
-
-    Args:
-        table: The table, and the branch of the call.
-        listing: The table as it was listed.
-        known: What an earlier listing showed. Its schema is not read again if the document is the same.
+    """Return the branch of the call, and its schema; `known` is what an earlier listing showed.
 
     Raises:
-        RefusedError: This is no table, or a table of an unsupported type.
-        StalePlanError: A schema vanished.
+        MaintenanceError: This is no table, its type is not supported, or a schema vanished.
     """
     own = listing.branches.get(table.ref.branch) or BranchListing(table.ref.branch)
+    # The schema is not read again if the document is the same.
     if known is not None and own.schemas and own.schemas[-1] == known[0].schemas[-1]:
         return own, known[1]
     try:
@@ -286,11 +281,8 @@ def _clock_warnings(table: Table) -> tuple[str, ...]:
 
 def _warnings(found: Capture, totals: Totals) -> tuple[str, ...]:
     damaged = [f"{path}: {problem}" for path, problem in sorted(found.live.damaged.items())]
-    warnings = []
-    if damaged:
-        warnings.append(
-            f"{len(damaged)} roots are incomplete, so only temporary files may be deleted; the first is {damaged[0]}"
-        )
+    what = "roots are incomplete, so only temporary files may be deleted; the first is"
+    warnings = [f"{len(damaged)} {what} {damaged[0]}"] if damaged else []
     for why, what in (("foreign", "unknown names"), ("nested_table", "another table below this one")):
         if totals.kept[why]:
             warnings.append(f"{totals.kept[why]} objects are kept: {what}, such as {totals.shown[why][0]}")
