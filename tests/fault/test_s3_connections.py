@@ -6,6 +6,8 @@ import os
 import signal
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -188,3 +190,27 @@ def sent_to(connection: Connection, bucket: str) -> tuple[str, str]:
     signed = found[0].headers["Authorization"]
     region = (signed.decode() if isinstance(signed, bytes) else signed).split("/")[2]
     return found[0].url.removesuffix("/k"), region
+
+
+FORKED = """
+import os, sys
+from lakesweep.storage.open import StoreSettings, open_store
+
+def read(region):
+    return open_store("s3://b/p", settings=StoreSettings(sys.argv[1], region)).read("k").data
+
+assert read("us-east-1") == b"body"
+child = os.fork()
+if not child:
+    # One store is open already, the other is opened here.
+    os._exit(0 if read("us-east-1") == read("eu-west-1") == b"body" else 1)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_process_that_was_forked(reader: str) -> None:
+    """Threads of obstore do not come with it, so that botocore reads there."""
+    with raw_s3(OBJECT) as server:
+        command = [sys.executable, "-c", FORKED, server.url]
+        ended = subprocess.run(command, check=False, timeout=60, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr

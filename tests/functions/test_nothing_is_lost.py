@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.client import BaseClient
 
-from lakesweep.aws import commits, work
+from lakesweep.aws import commits
 from lakesweep.aws.messages import Hint, dedup_id_of
 from lakesweep.aws.queues import Queues
 from lakesweep.errors import LeaseHeldError, StorageError
@@ -59,7 +59,7 @@ def interrupted(deployed: Deployment) -> dict[str, Any]:
 
 def test_a_message_that_could_not_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pass has kept its time by then; the hint asks for one all the same when it comes again."""
-    monkeypatch.setattr(work, "MAX_ACTIONS_IN_PLACE", 3)
+    monkeypatch.setattr("lakesweep.aws.execution.MAX_ACTIONS_IN_PLACE", 3)
     deployed = Deployment()
     deployed.table()
 
@@ -88,7 +88,7 @@ def test_an_error_that_nobody_foresaw_fails_every_message_of_the_table(monkeypat
 
 def test_a_plan_that_ended_stale_is_followed_by_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another maintainer expired a part of it. That is no refusal, and what is left is due still."""
-    monkeypatch.setattr(work, "MAX_ACTIONS_IN_PLACE", 3)
+    monkeypatch.setattr("lakesweep.aws.execution.MAX_ACTIONS_IN_PLACE", 3)
     deployed = Deployment(extra=AT_ONCE)
     table = deployed.table()
     deployed.send("expire", hint(deployed))
@@ -155,7 +155,7 @@ def test_objects_that_could_not_be_deleted_are_tried_again() -> None:
 
 def test_a_queued_plan_meets_a_policy_that_observes(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a pass planned is not carried out any more; what somebody asked for is."""
-    monkeypatch.setattr(work, "MAX_ACTIONS_IN_PLACE", 3)
+    monkeypatch.setattr("lakesweep.aws.execution.MAX_ACTIONS_IN_PLACE", 3)
     deployed = Deployment()
     deployed.extra = {"LAKESWEEP_POLICY": f"s3://{deployed.control_bucket}/policies/policy.json"}
 

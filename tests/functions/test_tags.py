@@ -1,7 +1,9 @@
 """Tags in the deployed system: by hand, by passes, and where something comes between."""
 
 import json
+import time
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -249,6 +251,10 @@ def test_a_sweep_has_a_tag_made_that_no_commit_makes(monkeypatch: pytest.MonkeyP
         with monkeypatch.context() as later:
             clock = S3Store.now_ms
             later.setattr(S3Store, "now_ms", lambda store, by_ms=later_ms, clock=clock: clock(store) + by_ms)
+            own_s = time.time() + later_ms / 1000
+            later.setattr(
+                "lakesweep.storage.clock.time", SimpleNamespace(**{**vars(time), "time": lambda own_s=own_s: own_s})
+            )
             tour = deployed.send("tag_schedule", SWEEP)
             assert tour.metrics["TablesWithTagsDue"] == due, minutes
             answers = deployed.run()

@@ -21,6 +21,8 @@ from urllib.parse import urlsplit
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
+from lakesweep.errors import ObjectNotFoundError
+from lakesweep.storage.s3.object_reader import Fetched, ObjectReader
 from tests.support.stack import ACCOUNT, REGION, Stack
 
 Decision = Literal["allowed", "denied", "not allowed"]
@@ -142,7 +144,7 @@ def unused_permissions(
 
 @contextmanager
 def recorded() -> Iterator[list[Call]]:
-    """Note what all botocore clients of this process ask for in the block, whatever the answer.
+    """Note what this process asks of AWS in the block, whatever the answer: through botocore, and through obstore.
 
     The requests are made. One operation is one note however often botocore repeats it. Only S3 and SQS are known.
     """
@@ -160,7 +162,20 @@ def recorded() -> Iterator[list[Call]]:
                 calls.append(Call("s3:ListBucket", f"arn:aws:s3:::{api_params['Bucket']}"))
             raise
 
-    with mock.patch.object(BaseClient, "_make_api_call", noting):
+    fetch = ObjectReader.get
+
+    def noting_reads(self: ObjectReader, key: str, *words: Any, **more: Any) -> Any:
+        arn = f"arn:aws:s3:::{self.bucket}"
+        try:
+            found = fetch(self, key, *words, **more)
+        except ObjectNotFoundError:
+            calls.extend([Call("s3:GetObject", f"{arn}/{key}"), Call("s3:ListBucket", arn)])
+            raise
+        if isinstance(found, Fetched):  # otherwise botocore asks
+            calls.append(Call("s3:GetObject", f"{arn}/{key}"))
+        return found
+
+    with mock.patch.object(BaseClient, "_make_api_call", noting), mock.patch.object(ObjectReader, "get", noting_reads):
         yield calls
 
 

@@ -5,10 +5,12 @@ takes as long by this clock on a busy machine as on one with nothing else to do.
 and writers are processes of their own, which are told how long they worked.
 """
 
+import struct
 import threading
 import time
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from pathlib import Path
 
 from tests.support.system.work_clock import WorkClock
 
@@ -23,12 +25,25 @@ class Clock:
         self.work = WorkClock()
         """What limits go by that are there for the work: nobody skips or jumps over them."""
         self._skipped_s = 0.0
+        self._told: Path | None = None
         self._lock = threading.Lock()
 
     def now(self) -> float:
         """Return the time."""
         with self._lock:
             return self._began_s + self.work.now() * self.speed + self._skipped_s
+
+    def tell(self, path: Path) -> None:
+        """Write what a process needs beside `WorkClock.tell` to know this time: the time of 0, and the speed."""
+        with self._lock:
+            self._told = path
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._told is not None:
+            new = self._told.with_suffix(".new")
+            new.write_bytes(struct.pack("<dd", self._began_s + self._skipped_s, self.speed))
+            new.replace(self._told)
 
     def sleep(self, seconds: float) -> None:
         """Wait so long by this clock, or until somebody skips the time."""
@@ -42,11 +57,13 @@ class Clock:
         left_s = at_s - self.now()
         with self._lock:
             self._skipped_s += max(0.0, left_s)
+            self._tell()
 
     def jump(self, seconds: float) -> None:
         """Show another time from now on, an earlier one where `seconds` are below 0: somebody set the clock."""
         with self._lock:
             self._skipped_s += seconds
+            self._tell()
 
     def datetime(self) -> datetime:
         """Return the time as a date in UTC, without its zone."""

@@ -115,6 +115,7 @@ class System:
         self.told = self._folder / "work-clock"
         """The file that tells processes the clock of the work."""
         self.clock.work.tell(self.told)
+        self.clock.tell(self.told.with_suffix(".system"))
         # Many threads do a little each here. One that waits for its turn would wait for 5 ms, as long as a request.
         self._open.callback(sys.setswitchinterval, sys.getswitchinterval())
         sys.setswitchinterval(SWITCH_S)

@@ -20,15 +20,25 @@ START_TIMEOUT_S = 60
 """Seconds of work until a process asks for its first event. Lambda allows ten."""
 _START = """
 import mmap, runpy, struct, sys
+from lakesweep.storage import clock
 from awslambdaric.lambda_context import LambdaContext
 with open({path!r}, "rb") as file:
     told = mmap.mmap(file.fileno(), 8, access=mmap.ACCESS_READ)
+def worked_s():
+    return struct.unpack("<d", told[:])[0]
 def left_ms(context):
-    return max(0, context._epoch_deadline_time_in_ms - int(struct.unpack("<d", told[:])[0] * 1000))
+    return max(0, context._epoch_deadline_time_in_ms - int(worked_s() * 1000))
+def wall_ms():
+    with open({system!r}, "rb") as file:
+        began_s, speed = struct.unpack("<dd", file.read())
+    return int((began_s + worked_s() * speed) * 1000)
+clock.wall_ms = wall_ms
 LambdaContext.get_remaining_time_in_millis = left_ms
 runpy.run_module("awslambdaric", run_name="__main__", alter_sys=True)
 """
-"""Starts the runtime client, with the clock of the system's work (`ToldClock`) for the time that is left."""
+"""Starts the runtime client, with the clock of the system's work (`ToldClock`) for the time that is left.
+
+The machine's clock shows the system's time, too. Nothing else of Lakesweep may be imported before it does."""
 
 
 class ThrottledError(Exception):
@@ -209,7 +219,7 @@ class DeployedFunction:
             self._build.layers,
             environment,
             self._folder / f"{name}.log",
-            options=("-c", _START.format(path=str(self._told))),
+            options=("-c", _START.format(path=str(self._told), system=str(self._told.with_suffix(".system")))),
             timeout_s=START_TIMEOUT_S,
             clock_s=self._aws.clock.work.now,
         )

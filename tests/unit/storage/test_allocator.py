@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from lakesweep.storage.allocator import return_large_blocks
+
 _CODE = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -39,3 +41,9 @@ def left_mib(asked: str) -> int:
 def test_dropped_bodies_return_their_memory() -> None:
     """Sixteen threads read bodies of some MiB and drop them."""
     assert left_mib("yes") < 40
+
+
+def test_other_allocators_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only glibc has the function."""
+    monkeypatch.setattr("ctypes.CDLL", lambda _: object())
+    return_large_blocks.__wrapped__()

@@ -34,7 +34,6 @@ from lakesweep.runs.execution import require_area
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
 from lakesweep.storage.listing import list_all
-from lakesweep.storage.memory import return_large_blocks
 from lakesweep.storage.store import Page, StoredObject
 from lakesweep.storage.together import waits
 from lakesweep.table.inventory.manifest import Inventory
@@ -63,7 +62,6 @@ def plan_remove_orphan_files(table: Table, arguments: OrphanArguments) -> Plan:
         RefusedError: The cutoff is too recent, this is no table, it has no roots, or a root cannot be understood.
         StorageError: A request failed; nothing can be concluded.
     """
-    return_large_blocks()
     now_ms = table.store.now_ms()  # read before the first root is read; the safety of the scan rests on this order
     cutoff_ms = cutoff_of(table, arguments, now_ms)
     earlier = None

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from lakesweep.model.safety import CONNECT_TIMEOUT_S, MAX_ATTEMPTS, READ_TIMEOUT_S
@@ -23,7 +23,7 @@ from lakesweep.storage.aws_client import translated
 from lakesweep.storage.clock import monotonic_s
 from lakesweep.storage.requests import RequestCounter
 
-PAUSE_S = 30.0
+_PAUSE_S = 30.0
 """So long reads go to botocore after an answer that is not certain: it spaces its attempts where a server is ill."""
 _WHOLE_REQUEST_S = 86_400
 """Only the connection and each wait for bytes have limits, as with botocore: a large object takes its time."""
@@ -37,7 +37,8 @@ _THROTTLED = re.compile("Throttl|SlowDown|LimitExceeded|TooManyRequests|RequestT
 """Codes with which botocore makes another attempt, whatever the status."""
 _ANSWER = re.compile(r"Server returned non-2xx status code: (\d{3})\b[^:]*: (.*?)(?:\n\nDebug source:|\Z)", re.DOTALL)
 _KIND = re.compile(r"HttpError \{\s*kind: (\w+)")
-_NAMES = {"Timeout": "ReadTimeoutError", "Connect": "EndpointConnectionError"}
+NOT_REACHED = "EndpointConnectionError"
+_NAMES = {"Timeout": "ReadTimeoutError", "Connect": NOT_REACHED}
 """What botocore calls these kinds of failure."""
 _PLAIN = re.compile(r"(?!.*(?:(?:^|/)\.{1,2}(?:/|$)|non-2xx))[^\x00-\x1f\x7f/]+(?:/[^\x00-\x1f\x7f/]+)*")
 """Keys that obstore sends as they are. It refuses the others, or drops slashes from them. Its messages contain the key,
@@ -84,10 +85,9 @@ class ObjectReader:
 
     def __init__(self, bucket: str, access: Access) -> None:
         """Build a reader; this sends no request."""
-        self._bucket = bucket
+        self.bucket = bucket
         self._access = access
         self._paused_until_s = 0.0
-        self._process = os.getpid()
 
     @cached_property
     def _store(self) -> Any:
@@ -97,7 +97,7 @@ class ObjectReader:
         named: Any = {"credential_provider": credentials} if callable(credentials) else credentials
         # obstore takes what is not stated here from the environment, where botocore does not know it.
         return S3Store(
-            self._bucket,
+            self.bucket,
             endpoint=self._access.url,
             region=self._access.region,
             virtual_hosted_style_request=True,
@@ -136,8 +136,7 @@ class ObjectReader:
         Raises:
             StorageError: S3 has stated an error that no repetition changes.
         """
-        # A process that was forked has no threads of obstore: the read would wait for ever.
-        if monotonic_s() < self._paused_until_s or self._process != os.getpid() or not _PLAIN.fullmatch(key):
+        if monotonic_s() < self._paused_until_s or not _PLAIN.fullmatch(key) or _process_of_threads() != os.getpid():
             return NotFetched()
         from obstore import get
         from obstore.exceptions import BaseError
@@ -191,8 +190,14 @@ class ObjectReader:
         return failed
 
     def _paused(self, failed: NotFetched) -> NotFetched:
-        self._paused_until_s = monotonic_s() + PAUSE_S
+        self._paused_until_s = monotonic_s() + _PAUSE_S
         return failed
+
+
+@cache
+def _process_of_threads() -> int:
+    """Return the process that asked first. It has obstore's threads; a process forked from it would wait for ever."""
+    return os.getpid()
 
 
 def _interruptibly(call: Callable[[], Any]) -> Any:

@@ -7,7 +7,7 @@ from lakesweep.errors import StorageError
 from lakesweep.storage import stops
 from lakesweep.storage.aws_client import s3_request
 from lakesweep.storage.keys import check_range, too_short
-from lakesweep.storage.s3.object_reader import Fetched
+from lakesweep.storage.s3.object_reader import NOT_REACHED, Fetched
 from lakesweep.storage.s3.place import S3Place
 from lakesweep.storage.store import Body
 
@@ -59,7 +59,7 @@ class S3Reading(S3Place):
                 self._counter.add_read_bytes(len(body.data))
                 return body
             if found.began_s and stop != stops.count:
-                raise StorageError(f"read {where}: {found.why}", code="EndpointConnectionError")
+                raise StorageError(f"read {where}: {found.why}", code=NOT_REACHED)
             attempts -= found.is_cut
             tried_since_s = 0.0 if found.is_cut else found.began_s
         while True:
