@@ -34,7 +34,7 @@ PARTS = "o100k,growth"
 MASTER = "local[2]"
 MEMORY = "640m"
 """The JVM's heap. It is driver and executor in one here."""
-O100K_S, O100K_MIB, MILLION_S = 10, 1024, 180
+O100K_FIRST_S, O100K_SECOND_S, O100K_MIB, MILLION_S = 12, 5, 1024, 180
 ENGINE_S = 15.6
 """What the engine's own Spark procedure took for o100k on a machine of this kind."""
 FLAT = 1.15
@@ -251,10 +251,14 @@ def judge(table_on_disk: Scan | None, growing: Sequence[Scan]) -> list[Bar]:
     """Hold the figures against what was asked for."""
     bars = []
     if table_on_disk is not None:
-        wall, peak = summary(table_on_disk.again)["median"], max(table_on_disk.jvm_kib, table_on_disk.driver_kib) / 1024
-        bars.append(
-            Bar("o100k on disk, second scan of a session: wall s", f"at most {O100K_S}", f"{wall:.1f}", wall <= O100K_S)
-        )
+        for which, walls, most in (
+            ("first", table_on_disk.walls, O100K_FIRST_S),
+            ("second", table_on_disk.again, O100K_SECOND_S),
+        ):
+            wall = summary(walls)["median"]
+            what = f"o100k on disk, {which} scan of a session: wall s"
+            bars.append(Bar(what, f"at most {most}", f"{wall:.1f}", wall <= most))
+        peak = max(table_on_disk.jvm_kib, table_on_disk.driver_kib) / 1024
         bars.append(Bar("o100k on disk: driver's peak MiB", f"at most {O100K_MIB}", f"{peak:.0f}", peak <= O100K_MIB))
     if growing:
         less, more = growing[0], growing[-1]

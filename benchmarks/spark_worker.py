@@ -43,8 +43,10 @@ def main() -> None:
         # Once more, now that the JVM has compiled what it runs and workers have imported what they need.
         begin_again = time.perf_counter()
         with contextlib.redirect_stdout(io.StringIO()):
-            command([*arguments, "--json", "--scan-id", "again"])
+            exit_code = command([*arguments, "--json", "--scan-id", "again"])
         again, cpu_again = time.perf_counter() - begin_again, _cpu_s(os.getpid()) - cpu_after
+        if exit_code != 0:
+            raise SystemExit(f"the second scan of the session: exit code {exit_code}")
     figures = {
         "session_s": ready - begin,
         "seconds": done - ready,
