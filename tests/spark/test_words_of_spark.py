@@ -1,9 +1,14 @@
 """What is said where Spark itself ends a job. No Spark takes part: these are texts that Spark 3.5 and 4.0 write."""
 
+import traceback
+from pathlib import Path
+
 import pytest
 
 from lakesweep.errors import AccessDeniedError, FormatError, MaintenanceError
-from lakesweep.spark.tasks import collected
+from lakesweep.spark.parts import Part
+from lakesweep.spark.shuffle import LIVE, _chunks
+from lakesweep.spark.tasks import Access, collected
 
 _PYTHON = """\
 
@@ -46,3 +51,16 @@ def test_an_error_of_this_package_is_that_error(line: str, kind: type[Maintenanc
     assert said in str(error.value)
     assert ("another attempt with the same scan id" in str(error.value)) == (code == "spark_failed")
     assert "raise FormatError" not in str(error.value)
+
+
+def test_a_part_that_is_gone_is_damage_and_no_missing_object(tmp_path: Path) -> None:
+    """A worker of an RDD writes the whole chain of exceptions, the cause first."""
+    gone = Part("s/live-1.parquet", 5, "00")
+    try:
+        list(_chunks(Access(str(tmp_path / "t"), str(tmp_path / "c")), 2, by_owner=False, groups=[[(LIVE, gone)]]))
+    except FormatError:
+        text = traceback.format_exc()
+    assert "lakesweep.errors.ObjectNotFoundError: " in text
+    job = f"Job aborted: Task 0 failed: PythonException: {text}\nCaused by: PythonException: {text}"
+    with pytest.raises(FormatError, match="begin another scan"):
+        list(collected(Answers(job)))  # type: ignore[arg-type]

@@ -206,9 +206,9 @@ def _raise_of_spark(error: Exception) -> NoReturn:
             "pyarrow among them",
             code="spark_workers",
         ) from error
-    for line in lines:
+    for line in reversed(lines):
         # A task that fails while it reads parts has no answer that could hold the error, so the error is in Spark's
-        # text.
+        # text. An error stands after its cause.
         name, _, message = line.removeprefix(_OWN_ERRORS).partition(": ")
         if line.startswith(_OWN_ERRORS) and (kind := _kind_of(name)) is not None:
             raise kind(f"{message} (in an executor)") from error
