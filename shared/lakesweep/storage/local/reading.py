@@ -2,11 +2,12 @@
 
 import os
 import stat
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
-from lakesweep.errors import ObjectNotFoundError, StorageError
+from lakesweep.errors import ObjectNotFoundError, StorageError, UsageError
 from lakesweep.storage.keys import check_key, check_prefix, check_range, too_short
 from lakesweep.storage.local import clock as local_clock
 from lakesweep.storage.local.folders import (
@@ -40,6 +41,19 @@ class LocalReading:
     """Reading local files one after another is faster than handing them to threads."""
 
     def __init__(self, root: str, counter: RequestCounter | None = None) -> None:
+        """Open the folder.
+
+        Raises:
+            UsageError: This process does not decode file names as UTF-8. A listed name would be another text than the
+                name in a manifest, so a live file would look like an orphan.
+        """
+        encoding = sys.getfilesystemencoding()
+        if encoding != "utf-8":
+            raise UsageError(
+                f"{root}: file names would not match the names in manifests; expected UTF-8, found {encoding} as this "
+                "process's encoding of file names; set PYTHONUTF8=1",
+                code="file_name_encoding",
+            )
         self._folder = RootFolder(root)
         self._root = self._folder.path
         self._below = self._folder.below
