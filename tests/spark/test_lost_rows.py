@@ -8,6 +8,7 @@ from lakesweep.errors import MaintenanceError
 from lakesweep.model.scans import OrphanArguments
 from lakesweep.runs.execution import require_area
 from lakesweep.spark.shuffle import LISTED, LIVE
+from lakesweep.table.metadata import MetadataReader
 from tests.support.orphan_scene import OrphanScene
 from tests.support.spark_stand_in import StandInRDD, stand_in_plan
 
@@ -67,3 +68,14 @@ def test_answers_of_tasks(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StandInRDD, "mapPartitionsWithIndex", losing)
     refuse(monkeypatch, scene())
     assert len(calls) == number + (number == 4)
+
+
+def test_a_manifest_that_no_task_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its names, its files would look like orphans."""
+    whole = MetadataReader.scan_manifests
+
+    def losing(self: MetadataReader, metas: Any, reduce: Any) -> Any:
+        return list(whole(self, metas, reduce))[:-1]
+
+    monkeypatch.setattr(MetadataReader, "scan_manifests", losing)
+    refuse(monkeypatch, scene())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakesweep.control.area import ControlArea
+from lakesweep.errors import MaintenanceError
 from lakesweep.format.manifest import ManifestEntry, ManifestMeta
 from lakesweep.spark.parts import Columns, Part, as_bytes, part_of, part_row
 from lakesweep.spark.tasks import Access, Row, Task, count_requests, run_tasks
@@ -47,21 +48,27 @@ class DecodeManifests:
     folder: str
 
     def __call__(self, task: Task, piece: Row) -> Iterator[Row]:
-        """Write the names of a piece's manifests; yield parts, and the manifests that could not be read."""
+        """Write the names of a piece's manifests.
+
+        Yield parts, the manifests that could not be read, and the number of those that were read.
+        """
         metas = [
             ManifestMeta(name, size, added, deleted, 0, None, None, ())
             for name, size, added, deleted in piece["manifests"]
         ]
         columns = Columns(task.scans, self.folder, _LIVE, LIVE_SCHEMA)
         reader = MetadataReader(task.store(task.access.table))
+        decoded = 0
         for name, content in reader.scan_manifests(metas, _names):
             if isinstance(content, Unreadable):
                 yield {"manifest": name, "path": content.path, "problem": content.problem, "missing": content.missing}
                 continue
+            decoded += 1
             names, idents, flags = content
             columns.extend((names, idents, [number_of(name)] * len(names), flags))
             yield from map(part_row, columns.full())
         yield from map(part_row, columns.rest())
+        yield {"decoded": decoded}
 
 
 def _names(entries: Iterator[ManifestEntry]) -> _Names:
@@ -92,18 +99,32 @@ class SparkDecode:
         metas: Iterable[ManifestMeta],
         note: Callable[[Iterator[ManifestEntry]], None],
     ) -> Iterator[tuple[str, Unreadable | None]]:
-        """Decode manifests. `note` is not called, since the names are in parts."""
+        """Decode manifests. `note` is not called, since the names are in parts.
+
+        Raises:
+            MaintenanceError: Tasks read fewer manifests than there are. The files of the others would look like
+                orphans.
+        """
         metas = list({meta.file_name: meta for meta in metas}.values())
         parts: list[Part] = []
         problems: dict[str, Unreadable] = {}
+        decoded = 0
         at_once = 2 * self.session.sparkContext.defaultParallelism
         pieces = list(_pieces(metas, min(TASK_BYTES, sum(meta.file_size for meta in metas) // at_once)))
         answers = run_tasks(self.session, self.access, DecodeManifests(self.folder), pieces)
         for row in count_requests(self.counter, answers):
             if "part" in row:
                 parts.append(part_of(row))
+            elif "decoded" in row:
+                decoded += row["decoded"]
             else:
                 problems[row["manifest"]] = Unreadable(row["path"], row["problem"], row["missing"])
+        if decoded + len(problems) != len(metas):
+            raise MaintenanceError(
+                f"Spark: expected names of {len(metas)} manifests, found {decoded} and {len(problems)} unreadable; "
+                "nothing was changed, and another attempt with the same scan id continues the scan",
+                code="spark_failed",
+            )
         self.on_parts([meta.file_name for meta in metas if meta.file_name not in problems], parts)
         for meta in metas:
             yield meta.file_name, problems.get(meta.file_name)
