@@ -1,6 +1,7 @@
 """Decoders with patterns return what the careful decoder returns, whatever a block holds."""
 
 import struct
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -162,6 +163,19 @@ def test_a_number_below_zero_is_refused_where_a_natural_one_is_wanted() -> None:
             fast(block, count)
 
 
+@pytest.mark.parametrize("level", [b"\x80" * 9 + b"\x02", b"\xfe" + b"\xff" * 8 + b"\x7f"])
+def test_a_natural_number_beyond_64_bits_is_refused(level: bytes) -> None:
+    """It takes ten bytes, as the largest number does; so the careful decoder reads all numbers of ten bytes."""
+    fast, careful = decoders(ENTRY, WANTS)
+    ((count, block),) = blocks(ENTRY, [entry(level=300)])
+    assert fast(block, count) == careful(block, count)
+    assert block.count(b"\xd8\x04") == 1
+    for number, refused in ((level, True), (b"\xfe" + b"\xff" * 8 + b"\x01", False)):
+        changed = block.replace(b"\xd8\x04", number)
+        assert outcome(fast, changed, count) == outcome(careful, changed, count)
+        assert isinstance(outcome(fast, changed, count), tuple) is refused
+
+
 def test_lengths_that_never_repeat_turn_patterns_off() -> None:
     """Where each record has lengths of its own, the careful decoder reads all, after some tries."""
     fast, careful = decoders(ENTRY, WANTS)
@@ -185,6 +199,36 @@ def test_items_of_arrays_are_bounded_as_in_the_careful_decoder(monkeypatch: pyte
     fast.careful = lambda block, count: asked.append(count) or []
     assert fast(block, count) == []
     assert asked == [50]
+
+
+def test_items_of_records_that_do_not_match_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first record of each form is read alone; its names count like the others."""
+    monkeypatch.setattr(patterns, "MAX_ITEMS", 99)
+    ((count, block),) = blocks(ENTRY, [entry(extras=["a"] * (60 + number)) for number in range(2)])
+    fast, _ = decoders(ENTRY, WANTS)
+    asked: list[int] = []
+    fast.careful = lambda block, count: asked.append(count) or [()]
+    assert len(fast(block, count)) == 1
+    assert asked[-1] == count
+
+
+def test_a_pattern_is_never_huge() -> None:
+    """Arrays in arrays of many sizes would multiply to a pattern of 100 MB."""
+    lists = {"type": "array", "items": {"type": "array", "items": "long"}}
+    schema = record("r", lists=lists, title="string")
+    fast, careful = decoders(schema, (Want("title", "string", required=True),))
+    sizes = [[[]] * number for number in range(50)]
+    records = [{"lists": [*size, [1] * number], "title": "a"} for number, size in enumerate(sizes)]
+    ((count, block),) = blocks(schema, records)
+    tracemalloc.start()
+    for _ in range(20):
+        assert fast(block, count) == careful(block, count)
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+    asked: list[int] = []
+    fast.careful = lambda block, count: asked.append(count) or careful(block, count)
+    assert fast(block, count) == careful(block, count)
+    assert asked == [count]
 
 
 def test_there_is_no_pattern_for_nested_values() -> None:

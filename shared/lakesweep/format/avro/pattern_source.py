@@ -15,9 +15,12 @@ have. Reads until a record does not match, and returns its position."""
 
 _UNROLLED = 64
 """The pattern of an item is written so many times; that is faster than a repetition."""
+_MAX_PATTERN = 1 << 15
+"""The most bytes of a pattern; a usual manifest needs two thousand. Arrays in arrays would multiply to gigabytes."""
 _NUMBER = rb"[\x80-\xff]*+[\x00-\x7f]"
 _KEPT_NUMBER = rb"[\x80-\xff]{0,8}+[\x00-\x7f]"
-_NATURAL = rb"(?:[%b]|[%b][\x80-\xff]{0,8}+[\x00-\x7f])" % (
+"""At most nine bytes: ten may hold more than 64 bits."""
+_NATURAL = rb"(?:[%b]|[%b][\x80-\xff]{0,7}+[\x00-\x7f])" % (
     b"".join(re.escape(bytes((number,))) for number in range(0, 128, 2)),
     b"".join(re.escape(bytes((number,))) for number in range(128, 256, 2)),
 )
@@ -35,6 +38,10 @@ class _Writer:
 
     def write(self, place: Place) -> tuple[bytes, str]:
         """Return the pattern of a place, and the expression for its value."""
+        pattern, value = self._written(place)
+        return _bounded(pattern), value
+
+    def _written(self, place: Place) -> tuple[bytes, str]:
         kind, want = place.type.kind, place.want
         if kind in ("int", "long"):
             if want is not None and want.kind == "natural":
@@ -111,7 +118,7 @@ class _Writer:
         patterns = []
         for length in sorted(place.seen):
             items = item * length if length <= _UNROLLED else b"(?:" + item + b"){%d}+" % length
-            patterns.append(_prefix(length) + items + (rb"\x00" if length else b""))
+            patterns.append(_prefix(length) + _bounded(items) + (rb"\x00" if length else b""))
         pattern = b"|".join(patterns)
         if place.want is None:
             return _any_of(pattern, len(patterns)), "None"
@@ -147,6 +154,12 @@ def compile_pattern(record: Place) -> Read:
     exec(compile("\n".join(lines), "<pattern>", "exec"), namespace)
     read: Read = namespace["read"]
     return read
+
+
+def _bounded(pattern: bytes) -> bytes:
+    if len(pattern) > _MAX_PATTERN:
+        raise UnusualError
+    return pattern
 
 
 def _any_of(pattern: bytes, alternatives: int) -> bytes:

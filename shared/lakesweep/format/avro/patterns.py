@@ -75,8 +75,9 @@ class PatternDecoder:
                 end = self._record.learn(buf, position)
                 self._improve()
             rows += self.careful(buf[position:end], 1)
+            room[0] -= end - position  # An item takes a byte or more.
             position = end
-            if misses > _CREDIT:
+            if misses > _CREDIT or room[0] < 0:
                 raise UnusualError
         if position != len(buf):
             raise UnusualError
