@@ -28,6 +28,8 @@ _HTTP_OK = 200
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _MAX_SIZE = 2**63 - 1
+_SINGLE = frozenset(("Key", "Prefix", "IsTruncated", "NextContinuationToken", "EncodingType"))
+"""Fields that decide which keys exist. If one had two values, a key would be lost."""
 
 PageEntry = tuple[str, int, str, int]
 """Whole key, size in bytes, ETag without quotes, epoch milliseconds."""
@@ -140,11 +142,15 @@ class _PageReader:
 
     def start(self, name: str, _attributes: object) -> None:
         self._depth += 1
-        self._text = ""
         if self._depth == 2:
             self._object = {}
+        elif name == "Contents":
+            raise ValueError("an object in another element")
         elif self._depth == 1 and name != "ListBucketResult":
             raise ValueError(name)
+        if ":" in name or (self._depth > 3 and self._text.strip()):
+            raise ValueError("an element with a prefix, or inside a text")
+        self._text = ""
 
     def text(self, data: str) -> None:
         self._text += data
@@ -153,13 +159,13 @@ class _PageReader:
         depth = self._depth
         self._depth = depth - 1
         if depth == 3:
-            self._object[name] = self._text
+            _set_once(self._object, name, self._text)
         elif depth == 2 and name == "Contents":
             self._objects.append(self._object)
         elif depth == 2 and name == "CommonPrefixes":
             self._folders.append(self._object["Prefix"])
         elif depth == 2:
-            self._page[name] = self._text
+            _set_once(self._page, name, self._text)
         self._text = ""
 
     def page(self) -> ListPage:
@@ -185,6 +191,11 @@ class _PageReader:
 
     def _is_encoded(self) -> bool:
         return self._page.get("EncodingType") == "url"
+
+
+def _set_once(fields: dict[str, str], name: str, text: str) -> None:
+    if fields.setdefault(name, text) != text and name in _SINGLE:
+        raise ValueError(f"{name} twice")
 
 
 class _Times(dict[str, int]):

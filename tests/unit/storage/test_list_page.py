@@ -103,6 +103,34 @@ def test_anything_but_a_whole_page_is_an_error(body: bytes, hooked: bool, pauses
             list(stub.store.list(""))
 
 
+TANGLED_PAGES = {
+    "two objects glued": page(CONTENTS[:-11] + CONTENTS.replace("p/a", "p/b")[10:]).body,
+    "an object in an object": page(CONTENTS.replace("</Contents>", f"{CONTENTS}</Contents>")).body,
+    "an object in another element": page(f"<Other>{CONTENTS}</Other>").body,
+    "an element in a key": page(CONTENTS.replace("p/a", "p/<b>x</b>a")).body,
+    "an object with a prefix": page(CONTENTS.replace("<Contents>", "<s:Contents>").replace("</C", "</s:C")).body,
+    "two folders in one": page("<CommonPrefixes><Prefix>p/a/</Prefix><Prefix>p/b/</Prefix></CommonPrefixes>").body,
+    "two ends": page("<IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>").body,
+    "two tokens": page(
+        "<NextContinuationToken>t</NextContinuationToken><NextContinuationToken>u</NextContinuationToken>",
+        "<IsTruncated>true</IsTruncated>",
+    ).body,
+}
+
+
+@pytest.mark.parametrize("body", TANGLED_PAGES.values(), ids=TANGLED_PAGES)
+def test_tangled_page_is_an_error(body: bytes) -> None:
+    """It is well-formed, but a key, a folder or the next page would be lost."""
+    with pytest.raises(StorageError, match=r"^expected a whole ListBucketResult, found"):
+        parse_page(body)
+
+
+def test_equal_words_may_come_twice() -> None:
+    """A page that repeats itself loses nothing."""
+    repeated = "<IsTruncated>false</IsTruncated><Name>c</Name><KeyCount>1</KeyCount><KeyCount>2</KeyCount>"
+    assert [key for key, *_ in parse_page(page(repeated + CONTENTS).body).entries] == ["p/a"]
+
+
 def test_botocore_gets_no_whole_page(bucket: str) -> None:
     """Its handlers come after ours, so none of them parses a page again."""
     seen: list[int] = []
