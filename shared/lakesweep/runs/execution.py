@@ -111,6 +111,7 @@ def execute_plan(
         ended = None if executed.status == "interrupted" else executed.status
         times_ms = (started_ms, table.store.now_ms())
         document, all_warnings = report.to_json(), report.all_warnings()
+        reports.append(report)  # somebody may stop this process while it writes
 
         def write() -> None:
             store_report(
@@ -131,7 +132,6 @@ def execute_plan(
             both(write, lambda: keep(table))
         else:
             write()
-        reports.append(report)
 
     def stop(executed: Executed) -> None:
         with suppress(MaintenanceError):  # without a report, only the ledger and the lease show this run

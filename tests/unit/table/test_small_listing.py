@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import combinations
 
 import pytest
 
 from lakesweep.model.roots import TableListing
-from lakesweep.storage.store import Page, StoredObject
+from lakesweep.storage.store import DeleteRequest, Page, StoredObject
 from lakesweep.table.reach import capture as module
 from lakesweep.table.reach.capture import capture, list_in_order, list_small
 from tests.support.memory_store import MemoryStore
@@ -63,6 +64,24 @@ def test_a_root_that_moves_is_captured(move: Callable[[TableBuilder], None]) -> 
         assert found.may_be_small
         places = {"snapshot/snapshot-1", "changelog/changelog-1", "tag/tag-kept"}
         assert places & found.live.captured.keys(), place
+
+
+def test_a_root_that_moves_twice_is_captured() -> None:
+    """Somebody rolls back to a tag and deletes it, and the snapshot becomes a changelog: each move is to where a page
+    has looked already."""
+    for first, second in combinations(range(1, 31, 3), 2):
+        store, table = made()
+        to_tag(table)
+        store.changes[first] = partial(_rename, store, "tag/tag-kept", "snapshot/snapshot-1")
+        store.changes[second] = partial(_rename, store, "snapshot/snapshot-1", "changelog/changelog-1")
+        found = capture(store, lambda seconds: None, lambda listing: None, may_be_small=True)
+        places = {"snapshot/snapshot-1", "changelog/changelog-1", "tag/tag-kept"}
+        assert places & found.live.captured.keys(), (first, second)
+
+
+def _rename(store: SlowPage, old: str, new: str) -> None:
+    store.put(new, store.read(old).data)
+    store.delete([DeleteRequest(old)])
 
 
 def test_a_page_shows_what_the_folders_show() -> None:
