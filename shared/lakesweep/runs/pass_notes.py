@@ -17,7 +17,7 @@ from lakesweep.model.identity import Identity, number_of
 from lakesweep.model.plan import PlanHeader
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import MAIN, branch_dir
-from lakesweep.model.safety import TAGS_SEEN_EVERY_MS
+from lakesweep.model.safety import STATE_AHEAD_MS, TAGS_SEEN_EVERY_MS
 from lakesweep.runs.pass_state import clock_ms
 from lakesweep.runs.session import Table
 
@@ -133,7 +133,8 @@ def invalidate(table: Table, branch: str, *, keeps_tags: bool = True) -> None:
 def note_refusal(table: Table, is_refused: bool) -> None:
     """Note since when every pass over a branch was refused, or that the last one was not.
 
-    A pass that was not refused usually does so with its state (`remember`), and this then costs one read.
+    A pass that was not refused usually does so with its state (`remember`), and this then costs one read. A time that
+    lies ahead is noted anew: by a clock that was wrong, nobody would hear of the refusals until then.
     """
     if table.area is None:
         return
@@ -142,8 +143,10 @@ def note_refusal(table: Table, is_refused: bool) -> None:
     except FormatError:
         states = {}
     known = states.get(table.ref.branch) or always_due(0, 0)
-    if is_refused != bool(known.refused_ms):
-        noted = replace(known, refused_ms=clock_ms(table) if is_refused else 0)
+    now_ms = clock_ms(table)
+    is_ahead = known.refused_ms - now_ms > STATE_AHEAD_MS
+    if is_refused != bool(known.refused_ms) or is_ahead:
+        noted = replace(known, refused_ms=now_ms if is_refused else 0)
         write_state(table.area, {**states, table.ref.branch: noted})
 
 

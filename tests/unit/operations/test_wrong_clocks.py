@@ -1,7 +1,12 @@
-"""A pass by a clock that is a year ahead, and what comes of it when the clock is right again."""
+"""A pass by a clock that is a year ahead, what comes of it when the clock is right again, and callers' wrong clocks."""
+
+from dataclasses import replace
+
+import pytest
 
 from lakesweep.control.state import BranchState, read_states
-from lakesweep.operations.maintenance.triage import lag_of
+from lakesweep.operations.maintenance.triage import lag_of, triage
+from lakesweep.runs.pass_notes import note_refusal
 from lakesweep.runs.pass_state import needs_nothing
 from tests.support.world import World
 
@@ -43,3 +48,45 @@ def test_a_table_without_tags_is_looked_at_once() -> None:
     scene.maintain()
     assert scene.state().checked_ms == scene.now_ms
     assert needs_nothing(table, 0, None)
+
+
+def test_a_commit_waits_since_it_was_made() -> None:
+    """The alarm about lagging tables does not wait for a year until the state is of the past."""
+    scene = WorldOfAYearAhead(with_tag=False)
+    scene.replace()
+    scene.now_ms += 3 * HOUR_MS
+    lag = lag_of(scene.maintainer().table, scene.state())
+    assert lag is not None
+    assert lag.lag_ms == 3 * HOUR_MS
+
+
+def test_refusals_are_told_by_the_right_clock() -> None:
+    """The first pass was refused by a clock that was a year ahead; the alarm does not wait for a year."""
+    scene = World(options=KEEP)
+    scene.replace()
+    table = scene.maintainer().table
+    scene.now_ms += YEAR_MS
+    note_refusal(table, is_refused=True)
+    scene.now_ms -= YEAR_MS
+    note_refusal(table, is_refused=True)
+    first_ms = scene.now_ms
+    scene.now_ms += HOUR_MS
+    note_refusal(table, is_refused=True)
+    assert read_states(scene.area)["main"].refused_ms == first_ms
+
+
+@pytest.mark.parametrize("off_ms", [-50 * YEAR_MS, -YEAR_MS, -3 * HOUR_MS, 25 * HOUR_MS, YEAR_MS, 500 * YEAR_MS])
+def test_a_caller_whose_clock_is_off_skips_no_pass(off_ms: int) -> None:
+    """It makes passes that nobody needs. By the right clock, the state answers for the same commit."""
+    scene = World(options=KEEP)
+    scene.replace()
+    scene.maintain()
+    newest = scene.replace(HOUR_MS)
+    right = scene.maintainer().table
+    wrong = replace(right, clock_ms=lambda: scene.now_ms + off_ms)
+    state = read_states(scene.area)["main"]
+    assert needs_nothing(right, 0, None)
+    assert not triage(right, newest, 0).is_due
+    assert not needs_nothing(wrong, HOUR_MS // 2, None)
+    assert triage(wrong, newest, HOUR_MS // 2).is_due
+    assert lag_of(wrong, state) is not None

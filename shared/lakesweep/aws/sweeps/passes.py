@@ -88,7 +88,7 @@ def _lagging(table: Table, _: bool) -> Iterator[Due]:
 
 
 def _tags_due(table: Table, changes: bool) -> Iterator[Due]:
-    """Yield the branches whose tags are due, by the clock of the control location's store."""
+    """Yield the branches whose tags are due, by the caller's own clock."""
     states = states_of(table)
     now_ms = clock_ms(table)
     due = {branch: state for branch, state in states.items() if _is_due(state, now_ms, changes)}

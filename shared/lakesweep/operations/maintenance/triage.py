@@ -91,17 +91,18 @@ def lag_of(table: Table, state: BranchState | None) -> Lag | None:
     if newest is not None and answers(table, state, newest):
         return None
     now_ms = clock_ms(table)
+    checked_ms = 0 if state.is_ahead(now_ms) else state.checked_ms
     if newest == state.latest_id:
         # The time is the earliest of what is due for tags and retention. If only the state is old, no commit waits.
         since = [] if state.retains_all(newest, now_ms) else [state.first_old_from_ms]
         since += [state.tags_due_ms] if now_ms >= state.tags_due_ms else []
-        since_ms = max(min(since, default=now_ms), state.checked_ms)
+        since_ms = max(min(since, default=now_ms), checked_ms)
     else:
         newest = latest_hint(table) if newest is None else newest
         if newest is None:
             return None
-        time_ms = _commit_time_ms(table, state.latest_id + 1) or _commit_time_ms(table, newest) or state.checked_ms
-        since_ms = max(time_ms, state.checked_ms)
+        time_ms = _commit_time_ms(table, state.latest_id + 1) or _commit_time_ms(table, newest) or checked_ms or now_ms
+        since_ms = max(time_ms, checked_ms)
     return Lag(newest, max(0, now_ms - since_ms))
 
 

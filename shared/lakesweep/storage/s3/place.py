@@ -78,10 +78,12 @@ class S3Place:
         return response
 
     def now_ms(self) -> int:
-        """Return S3's clock: the Date header of the latest answer, plus the time since it arrived.
+        """Return S3's clock: the Date header of botocore's latest answer, plus the time since it arrived.
 
         Without an answer yet, this sends a request. The header has whole seconds and takes a while to arrive. So the
-        result is up to about one second behind S3, and never ahead: objects appear younger than they are.
+        result is up to about one second behind S3, and never ahead: objects appear younger than they are. Reads through
+        obstore bring no time. If the machine was suspended and its clock stood still, the result is further behind
+        until the next listing or change. So the end of a lease is also asked of a `Stopwatch`.
         """
         if self._clock is None:
             self._ask("list", self.location, "list_objects_v2", Prefix=self._prefix, MaxKeys=1)
