@@ -1,5 +1,6 @@
 """What is said where Spark itself ends a job. No Spark takes part: these are texts that Spark 3.5 and 4.0 write."""
 
+import re
 import traceback
 from pathlib import Path
 
@@ -51,6 +52,21 @@ def test_an_error_of_this_package_is_that_error(line: str, kind: type[Maintenanc
     assert said in str(error.value)
     assert ("another attempt with the same scan id" in str(error.value)) == (code == "spark_failed")
     assert "raise FormatError" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "why",
+    ["Python worker exited unexpectedly (crashed)", "results of 1 tasks (2.0 GiB) is bigger than maxResultSize"],
+)
+def test_a_job_that_ends_without_an_exception_of_python_says_why(why: str) -> None:
+    text = (
+        "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
+        f": org.apache.spark.SparkException: Job aborted due to stage failure: {why}\n"
+        "\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:2833)\n"
+        "Caused by: java.io.EOFException\n"
+    )
+    with pytest.raises(MaintenanceError, match=re.escape(f"Job aborted due to stage failure: {why}")):
+        list(collected(Answers(text)))  # type: ignore[arg-type]
 
 
 def test_a_part_that_is_gone_is_damage_and_no_missing_object(tmp_path: Path) -> None:

@@ -213,6 +213,8 @@ def _raise_of_spark(error: Exception) -> NoReturn:
         if line.startswith(_OWN_ERRORS) and (kind := _kind_of(name)) is not None:
             raise kind(f"{message} (in an executor)") from error
     found = [line for line in lines if _RAISED.match(line)]
+    # Where no Python raised, the second line tells why: a worker was killed, or the answers were too large.
+    found += [line.removeprefix(": ") for line in lines if line.startswith(": ")]
     raise MaintenanceError(
         f"Spark: {(found or lines or [type(error).__name__])[0][:500]}; nothing was changed, and another attempt with "
         "the same scan id continues the scan",
