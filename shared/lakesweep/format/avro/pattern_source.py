@@ -13,8 +13,9 @@ Read = Callable[[bytes, int, int, list[Row], list[int]], int]
 """Takes a block, the position and number of its next records, the list of rows and the items that arrays may still
 have. Reads until a record does not match, and returns its position."""
 
-_UNROLLED = 64
-"""The pattern of an item is written so many times; that is faster than a repetition."""
+_UNROLLED = 2048
+"""The patterns of an array's items are written one after another up to so many bytes. That is faster than a
+repetition, which longer ones need."""
 _MAX_PATTERN = 1 << 15
 """The most bytes of a pattern; a usual manifest needs two thousand. Arrays in arrays would multiply to gigabytes."""
 _NUMBER = rb"[\x80-\xff]*+[\x00-\x7f]"
@@ -117,8 +118,8 @@ class _Writer:
         item, _ = self.write(place.parts[0])
         patterns = []
         for length in sorted(place.seen):
-            items = item * length if length <= _UNROLLED else b"(?:" + item + b"){%d}+" % length
-            patterns.append(_prefix(length) + _bounded(items) + (rb"\x00" if length else b""))
+            items = item * length if len(item) * length <= _UNROLLED else b"(?:" + item + b"){%d}+" % length
+            patterns.append(_prefix(length) + items + (rb"\x00" if length else b""))
         pattern = b"|".join(patterns)
         if place.want is None:
             return _any_of(pattern, len(patterns)), "None"
