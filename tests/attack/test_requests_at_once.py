@@ -1,6 +1,7 @@
 """A pass whose requests go together, as on S3: each of them fails, or ends the process, while another is on its way."""
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -71,15 +72,15 @@ def test_a_tag_appears_while_the_hint_is_written(is_refused: bool) -> None:
     document = world.store.read(world.table.root(1)).data
 
     class Tagging(Switch):
-        def _run(self, name: str, call: object) -> object:
+        def _run(self, name: str, call: Callable[[], object]) -> object:
             if name == DOCUMENTS:
-                found = super()._run(name, call)  # type: ignore[arg-type]
+                found = super()._run(name, call)
                 world.store.put("tag/tag-late", document)
                 return found
             if name == EARLIEST and is_refused:
                 self.calls.append(name)
                 raise self._error(name)
-            return super()._run(name, call)  # type: ignore[arg-type]
+            return super()._run(name, call)
 
     switch = Tagging()
     world.maintain(switch)
@@ -103,6 +104,24 @@ def test_a_hint_that_cannot_be_written_is_an_error() -> None:
     world.wait()
     assert world.maintain().status == "done"
     assert world.store.read("snapshot/EARLIEST").data == b"6"
+
+
+@pytest.mark.parametrize("slow", [True, False], ids=["slow", "quick"])
+def test_a_listing_counts_as_a_recheck_only_for_ten_seconds(slow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache, which is read after the listing, took a minute: before documents are deleted, the roots are listed."""
+    monkeypatch.setattr(FaultyStore, "reads_wait", False)
+    world = made()
+
+    class Slow(Switch):
+        def _run(self, name: str, call: Callable[[], object]) -> object:
+            world.now_ms += 60_000 if slow and name.endswith("cache.bin") and "read" in name else 0
+            return super()._run(name, call)
+
+    switch = Slow()
+    assert world.maintain(switch).status == "done"
+    lease = next(number for number, name in enumerate(switch.calls) if "put" in name and name.endswith("lease.json"))
+    between = switch.calls[lease : switch.calls.index(DOCUMENTS)]
+    assert ("table list snapshot/" in between) is slow
 
 
 def test_a_run_that_is_stopped_beside_its_report_says_that_it_was_done(monkeypatch: pytest.MonkeyPatch) -> None:

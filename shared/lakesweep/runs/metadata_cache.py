@@ -14,19 +14,25 @@ from lakesweep.storage.wrappers.remembering import IMMUTABLE_FOLDER, Remembering
 from lakesweep.table.discover import discover
 
 
-def listed(table: Table) -> tuple[TableListing, Table]:
-    """List a table, and return it as `remembering` does, without waiting for the cache any longer.
+def listed(table: Table) -> tuple[TableListing, int, Table]:
+    """List a table. Return the listing, the time right after it, and the table as `remembering` does.
 
-    The cache may be read at the same time as the listing, since any cache may be older than a listing. Its documents
-    hold only for the ETags of the listing, and the cache only for the identity of the table that was listed.
+    The cache is not waited for any longer. It may be read at the same time as the listing, since any cache may be older
+    than a listing. Its documents hold only for the ETags of the listing, and the cache only for the identity of the
+    table that was listed.
     """
     area = table.area
     if area is None or not area.remembers or table.memory.is_loaded or not waits(table.store):
-        listing = discover(table.store)
-        return listing, remembering(table, listing)
-    listing, data = both(lambda: discover(table.store), lambda: fetch_cache(area))
+        listing, now_ms = _list(table)
+        return listing, now_ms, remembering(table, listing)
+    (listing, now_ms), data = both(lambda: _list(table), lambda: fetch_cache(area))
     _load(table, area, table_identity(listing), data)
-    return listing, remembering(table, listing)
+    return listing, now_ms, remembering(table, listing)
+
+
+def _list(table: Table) -> tuple[TableListing, int]:
+    """List a table, and return the time before the cache can take any."""
+    return discover(table.store), table.store.now_ms()
 
 
 def remembering(table: Table, listing: TableListing) -> Table:

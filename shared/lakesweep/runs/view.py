@@ -240,9 +240,9 @@ def begin(table: Table, operation: str, listing: TableListing | None = None) -> 
     """
     is_own_listing = listing is None
     if listing is None:
-        listing, table = listed(table)
+        listing, now_ms, table = listed(table)
     else:
-        table = remembering(table, listing)
+        now_ms, table = table.store.now_ms(), remembering(table, listing)
     own = listing.branches.get(table.ref.branch) or BranchListing(table.ref.branch)
     schema = read_schema(table.store, own)
-    return TableView(table, operation, listing, own, schema, table.store.now_ms(), is_own_listing)
+    return TableView(table, operation, listing, own, schema, now_ms, is_own_listing)
