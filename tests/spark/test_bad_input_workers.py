@@ -158,8 +158,11 @@ def test_executors_that_may_not_read(s3_that_denies: str, tmp_path: Path, creden
 
 
 @pytest.mark.long
-def test_a_table_on_s3_without_a_control_location(tmp_path: Path) -> None:
-    finished = submit(JOB, "s3://lake/db.db/t", "--json", scratch=tmp_path / "spark")
+def test_a_table_on_s3_without_a_control_location(s3_that_denies: str, tmp_path: Path) -> None:
+    boto3.client("s3", endpoint_url=s3_that_denies, region_name="us-east-1").create_bucket(Bucket="lake")
+    place = ("s3://lake/db.db/t", f"--endpoint-url={s3_that_denies}", "--region=us-east-1")
+
+    finished = submit(JOB, *place, "--json", scratch=tmp_path / "spark")
 
     assert finished.exit_code == 2, finished.output
     assert "--control" in finished.output
