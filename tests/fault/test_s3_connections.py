@@ -24,8 +24,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from lakesweep.model.safety import MAX_ATTEMPTS, READ_TIMEOUT_S
 from lakesweep.storage.s3 import object_reader
 from lakesweep.storage.s3.connection import Connection, connect
-from tests.support.raw_s3 import End, http, raw_s3
-from tests.support.s3_readers import Outcome, outcome_of
+from tests.support.raw_s3 import End, http, raw_s3, s3_error
+from tests.support.s3_readers import Outcome, outcome_of, reading_by
 
 OBJECT = (http(200, b"body", 'ETag: "e"'),)
 BUCKETS = ["lake", "my.lake", "My_Lake", "LAKE", "la", "lake_", "lake-", "1.2.3.4", "a" * 63, "a" * 64, "lake--x-s3"]
@@ -126,15 +126,35 @@ def test_a_proxy(reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert (len(proxy.requests), len(server.requests)) == (1, 1)
 
 
-@pytest.mark.parametrize("status", [301, 302, 307])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_to_another_server(status: int, reader: str) -> None:
-    """botocore follows none. obstore does, and has no setting against it; the other server gets no signature."""
-    with raw_s3(OBJECT) as other, raw_s3((http(status, b"", f"Location: {other.url}/x"),)) as server:
-        outcome = read(server.url)
-    if reader == "botocore":
-        assert outcome.found in ("store_settings", "HTTPClientError")  # by where the recursion in botocore ends
-        assert other.requests == []
-        return
+    """Nobody follows it: what another server says is no answer, and it learns no token."""
+    with raw_s3(OBJECT) as other:
+        away = other.url.replace("127.0.0.1", "localhost")
+        with raw_s3((http(status, b"", f"Location: {away}/x"),)) as server:
+            outcome = read(server.url)
+    # botocore asks for the region; by where its recursion ends it finds one error or the other.
+    assert outcome.found in (str(status), "store_settings", "HTTPClientError")
+    assert other.requests == []
+
+
+@pytest.mark.parametrize("code", ["NoSuchKey", "NoSuchBucket", "AccessDenied"])
+def test_a_redirect_of_s3_to_another_region(code: str, reader: str) -> None:
+    """S3 redirects so while a bucket is new; without a signature, the other region knows nothing of the object."""
+    with raw_s3((s3_error(404, code),)) as other:
+        away = other.url.replace("127.0.0.1", "localhost")
+        moved = s3_error(307, "TemporaryRedirect", "x-amz-bucket-region: eu-west-1", f"Location: {away}/b/p/k")
+        with raw_s3((moved,), OBJECT) as server:
+            outcome = read(server.url)
+    assert (outcome.found, outcome.counted, other.requests) == (b"body", {"get": 2}, [])
+
+
+def test_a_redirect_to_another_port() -> None:
+    """obstore has no setting against redirects on the same host. Such a port gets no signature."""
+    with reading_by("obstore"), raw_s3(OBJECT) as other:
+        redirect = http(302, b"", f"Location: {other.url}/x")
+        with raw_s3((redirect,)) as server:
+            outcome = read(server.url)
     assert (outcome.found, outcome.counted, len(other.requests)) == (b"body", {"get": 1}, 1)
     assert "authorization" not in other.requests[0].headers
 
@@ -209,8 +229,9 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_a_process_that_was_forked(reader: str) -> None:
-    """Threads of obstore do not come with it, so that botocore reads there."""
+    """Threads of obstore do not come with it, so that botocore reads there, on connections of its own."""
     with raw_s3(OBJECT) as server:
         command = [sys.executable, "-c", FORKED, server.url]
         ended = subprocess.run(command, check=False, timeout=60, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
+    assert server.connections == 3, "on a connection of the first process, each gets answers to the other's requests"

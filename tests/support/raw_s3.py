@@ -51,6 +51,8 @@ class RawS3:
     url: str
     answers: Sequence[RawAnswer]
     requests: list[Request] = field(default_factory=list)
+    connections: int = 0
+    """How many have begun."""
 
 
 @contextmanager
@@ -80,6 +82,7 @@ def raw_s3(*answers: RawAnswer, tls: ssl.SSLContext | None = None) -> Iterator[R
                 connection, _ = listener.accept()
             except OSError:
                 return
+            server.connections += 1
             thread = threading.Thread(target=talk, args=(connection,), daemon=True)
             threads.append(thread)
             thread.start()

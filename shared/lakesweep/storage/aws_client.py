@@ -37,6 +37,8 @@ _CODES = {"NoSuchBucket": "no_such_bucket", "NotImplemented": "not_implemented"}
 _USER = re.compile(r"\S+@")
 """The text before the host in an endpoint."""
 
+_BAD_HEADER = "Invalid header value"
+
 _current = threading.local()
 """The counter and guard of the request that this thread makes. Stores with separate counters share a client, and
 botocore's events do not tell which store sent the request."""
@@ -176,6 +178,11 @@ def s3_request(
     except ClientError as error:
         raise translated(operation, where, error.response) from error
     except (BotoCoreError, ResponseParserError, HTTPError) as error:
+        if _BAD_HEADER in str(error):  # The message and its cause show a session token.
+            raise StorageError(
+                f"{operation} {where}: expected credentials of one line, found a line break in them",
+                code="store_settings",
+            ) from None
         tried = (
             f" (tried {_current.attempts} times in {monotonic_s() - began_s:.0f} s)" if _current.attempts > 1 else ""
         )

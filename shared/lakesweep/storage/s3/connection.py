@@ -9,8 +9,8 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,6 +18,7 @@ from lakesweep.errors import UsageError
 from lakesweep.model.safety import MAX_ATTEMPTS
 from lakesweep.storage.aws_client import make_client, new_session
 from lakesweep.storage.clock import wall_ms
+from lakesweep.storage.s3.environment import AWS, aws_url, is_for_headers, plain_access, session_of
 from lakesweep.storage.s3.object_reader import Access, ObjectReader
 
 READER = "LAKESWEEP_S3_READER"
@@ -25,33 +26,21 @@ READER = "LAKESWEEP_S3_READER"
 _READERS = ("obstore", "botocore")
 _CERTIFICATES = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE")
 """Certificates that obstore does not know."""
-_PLAIN = frozenset(
-    (
-        "AWS_ACCESS_KEY_ID",
-        "AWS_CA_BUNDLE",
-        "AWS_CONFIG_FILE",
-        "AWS_DEFAULT_REGION",
-        "AWS_EC2_METADATA_DISABLED",
-        "AWS_ENDPOINT_URL",
-        "AWS_ENDPOINT_URL_S3",
-        "AWS_EXECUTION_ENV",
-        "AWS_REGION",
-        "AWS_SECRET_ACCESS_KEY",
-        "AWS_SESSION_TOKEN",
-        "AWS_SHARED_CREDENTIALS_FILE",
-    )
-)
-"""Variables whose meaning for botocore is known here. With another one, botocore itself is asked."""
-_NOT_FOR_S3 = ("AWS_LAMBDA_", "AWS_XRAY_", "AWS_EMF_", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL_KMS")
-_OTHER_DOMAINS = ("cn-", "us-iso", "eu-iso", "eusc-")
-"""Regions whose servers are not below amazonaws.com."""
 _HOST = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 """Buckets that can be a part of a host. Other names would change there: hosts have no capital letters."""
 _DIRECTORY_BUCKET = "--x-s3"
-_REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
-_GLOBAL = "s3.amazonaws.com"
+_GLOBAL = f"s3{AWS}"
 _CREDENTIALS_S = 360
 """obstore asks again for credentials five minutes before they expire, so once a minute. botocore renews them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Clients:
+    """The clients of one process by their number of attempts."""
+
+    made: dict[int, Any] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    process: int = field(default_factory=os.getpid)
 
 
 class Connection:
@@ -71,8 +60,7 @@ class Connection:
         self._access = access
         self._endpoint_url = endpoint_url
         self._readers: dict[str, ObjectReader | None] = {}
-        self._clients: dict[int, Any] = {}
-        self._lock = threading.Lock()
+        self._clients = _Clients()
 
     @staticmethod
     def of(client: Any) -> "Connection":
@@ -80,12 +68,19 @@ class Connection:
         return Connection(lambda _: client, lambda _: None)
 
     def client(self, attempts: int = MAX_ATTEMPTS) -> Any:
-        """Return botocore's client that makes so many attempts."""
-        found = self._clients.get(attempts)
+        """Return botocore's client that makes so many attempts.
+
+        A process that was forked gets clients of its own. On the connections of another process, each of the two would
+        get answers to the other's requests.
+        """
+        if self._clients.process != os.getpid():
+            self._clients = _Clients()
+        clients = self._clients
+        found = clients.made.get(attempts)
         if found is None:
-            with self._lock:
-                found = self._clients.get(attempts) or self._make(attempts)
-                self._clients[attempts] = found
+            with clients.lock:
+                found = clients.made.get(attempts) or self._make(attempts)
+                clients.made[attempts] = found
         return found
 
     @property
@@ -119,78 +114,35 @@ def connect(
     chosen = environment.get(READER) or _READERS[0]
     if chosen not in _READERS:
         raise UsageError(f"${READER}: expected {' or '.join(_READERS)}, found {chosen!r}", code="store_settings")
-    session: Any = None
+    sessions: dict[int, Any] = {}
+    """By process: in a process that was forked, the locks of the first one's session may stay closed."""
 
     def make(attempts: int) -> Any:
-        nonlocal session
-        session = session or new_session()
-        return make_client(endpoint_url, region, max_parallel, session, attempts)
+        session = sessions.get(os.getpid())
+        if session is None:
+            session = sessions[os.getpid()] = new_session() if plain is None else session_of(plain)
+        url = endpoint_url if plain is None or plain.url == aws_url(plain.region) else plain.url
+        return make_client(url, region if plain is None else plain.region, max_parallel, session, attempts)
 
     def access(bucket: str) -> Access | None:
         if chosen == "botocore" or bucket.endswith(_DIRECTORY_BUCKET):
             return None
-        found = _below(plain, bucket) if plain else _as_botocore(connection.client(), session, bucket)
+        client = None if plain else connection.client()
+        found = _below(plain, bucket) if plain else _as_botocore(client, sessions[os.getpid()], bucket)
         return found if found is not None and _is_within_reach(found.url, environment) else None
 
-    plain = None if chosen == "botocore" else _plain(endpoint_url, region, environment)
+    plain = None if chosen == "botocore" else plain_access(endpoint_url, region, environment)
     connection = Connection(make, access, plain.url if plain else "")
     if plain is None:
         connection.client()  # Its errors are about settings, so they come before other errors.
     return connection
 
 
-def _plain(endpoint_url: str | None, region: str | None, environment: Mapping[str, str]) -> Access | None:
-    """Return the access to the server that botocore would take; `None` if this is not plain to see."""
-    named = {name: value for name, value in environment.items() if name.startswith("AWS_") and value}
-    key, secret = named.get("AWS_ACCESS_KEY_ID"), named.get("AWS_SECRET_ACCESS_KEY")
-    region = region or named.get("AWS_DEFAULT_REGION")
-    files = (
-        named.get("AWS_CONFIG_FILE", "~/.aws/config"),
-        named.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"),
-    )
-    known = all(name in _PLAIN or name.startswith(_NOT_FOR_S3) for name in named)
-    if not (key and secret and region and _REGION.fullmatch(region) and known) or any(map(_has_text, files)):
-        return None
-    url = endpoint_url or named.get("AWS_ENDPOINT_URL_S3") or named.get("AWS_ENDPOINT_URL")
-    if url is None:
-        if region.startswith(_OTHER_DOMAINS):
-            return None
-        url = f"https://s3.{region}.amazonaws.com"
-    if not _is_server(url):
-        return None
-    credentials = {"access_key_id": key, "secret_access_key": secret}
-    if token := named.get("AWS_SESSION_TOKEN"):
-        credentials["session_token"] = token
-    return Access(url, region, credentials)
-
-
-def _has_text(path: str) -> bool:
-    try:
-        return Path(path).expanduser().stat().st_size > 0
-    except (OSError, RuntimeError):
-        return False
-
-
-def _is_server(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return (
-            parts.scheme in ("http", "https")
-            and bool(parts.hostname)
-            and parts.port != 0
-            and not (parts.query or parts.fragment or parts.username or parts.password)
-            and url.isascii()
-            and " " not in url
-        )
-    except ValueError:
-        return False
-
-
 def _below(server: Access, bucket: str) -> Access:
     """Return the access to a bucket: AWS has it as a host, other servers as a folder."""
     parts = urlsplit(server.url)
     host = parts.hostname or ""
-    if host == f"s3.{server.region}.amazonaws.com" and _HOST.fullmatch(bucket):
+    if host == f"s3.{server.region}{AWS}" and _HOST.fullmatch(bucket):
         url = f"{parts.scheme}://{bucket}.{parts.netloc}"
     else:
         url = f"{server.url.rstrip('/')}/{bucket}"
@@ -207,7 +159,7 @@ def _is_within_reach(url: str, environment: Mapping[str, str]) -> bool:
     from urllib.request import getproxies, proxy_bypass
 
     proxies = getproxies()
-    return not ({parts.scheme, "all"} & proxies.keys()) or bool(proxy_bypass(parts.hostname or ""))
+    return parts.scheme not in proxies or bool(proxy_bypass(parts.netloc))  # as botocore does
 
 
 def _as_botocore(client: Any, session: Any, bucket: str) -> Access | None:
@@ -222,6 +174,8 @@ def _as_botocore(client: Any, session: Any, bucket: str) -> Access | None:
     parts = urlsplit(signed)
     region = client.meta.region_name
     if found is None or not region or not parts.path.endswith("/k"):
+        return None
+    if not all(is_for_headers(word or "") for word in found.get_frozen_credentials()[:3]):
         return None
     if parts.scheme == "https" and session.get_config_variable("ca_bundle"):
         return None

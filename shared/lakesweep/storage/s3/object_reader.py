@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache, cached_property
 from typing import Any
+from urllib.parse import urlsplit
 
 from lakesweep.model.safety import CONNECT_TIMEOUT_S, MAX_ATTEMPTS, READ_TIMEOUT_S
 from lakesweep.storage import retries
@@ -27,6 +28,8 @@ _PAUSE_S = 30.0
 """So long reads go to botocore after an answer that is not certain: it spaces its attempts where a server is ill."""
 _WHOLE_REQUEST_S = 86_400
 """Only the connection and each wait for bytes have limits, as with botocore: a large object takes its time."""
+_NO_PROXY = "http://127.0.0.1:0"
+"""No program can listen at this port."""
 _CONTROL = "lakesweep-control"
 _CERTAIN = frozenset({403, 404, 412, 416})
 """With these, botocore makes no other attempt."""
@@ -78,6 +81,7 @@ class NotFetched:
     is_cut: bool = False
     """The answer had begun: it counts as an attempt to read a body."""
     why: str = ""
+    """What was expected and found, for the message of a run that makes no other attempt."""
 
 
 class ObjectReader:
@@ -111,6 +115,9 @@ class ObjectReader:
                 "connect_timeout": timedelta(seconds=CONNECT_TIMEOUT_S),
                 "read_timeout": timedelta(seconds=READ_TIMEOUT_S),
                 "timeout": timedelta(seconds=_WHOLE_REQUEST_S),
+                # obstore follows redirects. Only this host is reached without the proxy, and there is no proxy.
+                "proxy_url": _NO_PROXY,
+                "proxy_excludes": urlsplit(self._access.url).hostname or "",
             },
             retry_config={"max_retries": 0},
             **named,
@@ -141,12 +148,16 @@ class ObjectReader:
         from obstore import get
         from obstore.exceptions import BaseError
 
+        try:
+            store = self._store
+        except (BaseError, OSError, ValueError):  # of a variable that obstore alone knows, or of certificates
+            return self._paused(NotFetched())
         began_s = monotonic_s()
         counter.add("get")
         has_begun = False
         try:
             options: Any = {} if part is None else {"range": (part[0], part[0] + part[1])}
-            result = _interruptibly(lambda: get(self._store, key, options=options))
+            result = _interruptibly(lambda: get(store, key, options=options))
             has_begun = True
             meta = result.meta
             size, etag = meta["size"], meta["e_tag"]
@@ -168,11 +179,16 @@ class ObjectReader:
         self, error: BaseException, where: str, counter: RequestCounter, began_s: float, has_begun: bool
     ) -> NotFetched:
         """Raise the error that S3 has stated for certain, or wait until botocore may make the next attempt."""
+        from obstore.exceptions import UnauthenticatedError
+
         text = str(error)
         found = _ANSWER.search(text)
-        why = text.partition("\n\nDebug source:")[0]
-        if has_begun or (found is None and "error sending request" not in why):
-            return self._paused(NotFetched(began_s, has_begun, why))
+        said = text.partition("\n\nDebug source:")[0]
+        if not has_begun and found is None and isinstance(error, UnauthenticatedError | ValueError):
+            counter.add("get", -1)  # Nothing was sent: there are no credentials, or obstore takes no such argument.
+            return self._paused(NotFetched())
+        if has_begun or (found is None and "error sending request" not in said):
+            return self._paused(NotFetched(began_s, has_begun, "expected an object, found no usable answer"))
         status = int(found[1]) if found else 0
         if found and status in _CERTAIN:
             stated = _stated(status, found[2])
@@ -180,10 +196,11 @@ class ObjectReader:
                 raise translated("read", where, stated) from error
         if status == _SLOW_DOWN:
             counter.add_throttled()
+        kind = _KIND.search(text)
+        name = _NAMES.get(kind[1] if kind else "", "ConnectionClosedError")
+        why = f"expected an object, found {f'status {status}' if found else f'no answer ({name})'}"
         failed = self._paused(NotFetched(began_s, False, why))
         if not found:
-            kind = _KIND.search(text)
-            name = _NAMES.get(kind[1] if kind else "", "ConnectionClosedError")
             retries.tell(self._access.url, began_s, 1, MAX_ATTEMPTS, name)
         if not found or status in _PASSING or _THROTTLED.search(found[2]):
             time.sleep(random.random())

@@ -59,7 +59,7 @@ class S3Reading(S3Place):
                 self._counter.add_read_bytes(len(body.data))
                 return body
             if found.began_s and stop != stops.count:
-                raise StorageError(f"read {where}: {found.why}", code=NOT_REACHED)
+                raise StorageError(f"read {where}: {found.why}; the run was stopped", code=NOT_REACHED)
             attempts -= found.is_cut
             tried_since_s = 0.0 if found.is_cut else found.began_s
         while True:
