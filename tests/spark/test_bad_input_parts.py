@@ -1,14 +1,19 @@
 """Parts and documents of a scan that are damaged, cut off, missing or somebody else's. No Spark takes part."""
 
 import uuid
+from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
 
-from lakesweep.control.area import ControlArea
-from lakesweep.errors import FormatError
+from lakesweep.control.area import ControlArea, area_of
+from lakesweep.errors import FormatError, UsageError
 from lakesweep.spark.live import LIVE_SCHEMA
 from lakesweep.spark.parts import Columns, Part, read_part
+from lakesweep.spark.shuffle import LIVE, _chunks
+from lakesweep.spark.tasks import SCANS, Access
+from lakesweep.storage.local.store import LocalStore
 from tests.support.memory_store import MemoryStore
 
 
@@ -51,3 +56,14 @@ def test_another_part_of_as_many_rows(area: ControlArea) -> None:
     area.put(part.name, area.read(other.name).data)
     with pytest.raises(FormatError, match="damaged or other bytes"):
         read_part(area, part)
+
+
+def test_an_executor_of_another_version_sorts_no_rows(tmp_path: Path) -> None:
+    """Executors may come and go between stages. If one hashed names in another way, live names would meet no file."""
+    control = LocalStore(str(tmp_path / "control"))
+    table = str(tmp_path / "t")
+    part = live_part(area_of(control, LocalStore(table), SCANS))
+    access = Access(table, control.location)
+    assert list(_chunks(access, 2, by_owner=False, groups=[[(LIVE, part)]]))
+    with pytest.raises(UsageError, match=r"an executor has lakesweep .*; expected 0\.0\.1"):
+        list(_chunks(replace(access, version="0.0.1"), 2, by_owner=False, groups=[[(LIVE, part)]]))

@@ -18,7 +18,7 @@ from lakesweep.errors import MaintenanceError
 from lakesweep.spark.listing import LISTING_SCHEMA
 from lakesweep.spark.live import LIVE_SCHEMA
 from lakesweep.spark.parts import PART_ROWS, Part, read_part
-from lakesweep.spark.tasks import Access, Task
+from lakesweep.spark.tasks import Access, Task, check_version
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -101,6 +101,7 @@ def sorted_rows(chunks: Iterable[_Chunk], number: int, partitions: int) -> Itera
 
 def _chunks(access: Access, partitions: int, by_owner: bool, groups: Iterable[Sequence[_Source]]) -> Iterator[_Chunk]:
     """Read parts, and yield their rows for each partition."""
+    check_version(access)
     area = Task(access).scans
     for side, part in chain.from_iterable(groups):
         rows = read_part(area, part)

@@ -144,6 +144,20 @@ def check_workers(session: "SparkSession", access: Access) -> None:
         pass
 
 
+def check_version(access: Access) -> None:
+    """Check, in a task, that this executor has the driver's version. Another one may hash names in another way.
+
+    Raises:
+        UsageError: It has another version.
+    """
+    if access.version != __version__:
+        raise UsageError(
+            f"an executor has lakesweep {__version__}; expected {access.version}, the driver's version: both "
+            "need the same archive",
+            code="version_mismatch",
+        )
+
+
 def count_requests(counter: RequestCounter, rows: Iterable[Row]) -> Iterator[Row]:
     """Yield the rows that hold no counts; add the counts of the other rows to the counter."""
     for row in rows:
@@ -170,12 +184,7 @@ def _probe(task: Task, piece: Row) -> Iterator[Row]:
 def _answered(access: Access, work: Callable[[Task], Iterable[Row]]) -> Iterator[str]:
     task = Task(access)
     try:
-        if access.version != __version__:
-            raise UsageError(
-                f"an executor has lakesweep {__version__}; expected {access.version}, the driver's version: both "
-                "need the same archive",
-                code="version_mismatch",
-            )
+        check_version(access)
         for row in work(task):
             yield json.dumps(row)
     except MaintenanceError as error:
