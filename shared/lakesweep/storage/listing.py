@@ -17,6 +17,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from threading import Condition, get_ident
 
+from lakesweep.storage.pools import end
 from lakesweep.storage.split import shared_letters, split_point
 from lakesweep.storage.store import Page, Store
 
@@ -134,8 +135,7 @@ class _Listing:
             with self._changed:
                 self._is_over = True
                 self._changed.notify_all()
-            # Garbage collection may end an abandoned listing in one of these threads, which cannot wait for itself.
-            pool.shutdown(wait=get_ident() not in self._threads)
+            end(pool, self._threads)
 
     def _next_page(self) -> Page | None:
         with self._changed:

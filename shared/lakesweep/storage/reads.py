@@ -8,6 +8,7 @@ from threading import get_ident
 
 from lakesweep.errors import StorageError
 from lakesweep.storage.allocator import return_large_blocks
+from lakesweep.storage.pools import end
 from lakesweep.storage.store import Body, Store
 
 PARALLEL = 32
@@ -29,7 +30,7 @@ def read_many(
 
     Reads are at most twice `parallel` keys ahead of the caller, and no read is added while `window_bytes` wait. So
     memory is limited to that plus twice `parallel` objects. Objects with a known size count from the beginning. A
-    caller that stops early leaves no thread behind. What the store has in memory (`known`) needs no thread.
+    caller that stops early leaves no thread behind; see `pools.py`. What the store has in memory needs no thread.
 
     Args:
         store: The store to read. If its reads do not wait (`reads_wait` is false), it is read one by one, since threads
@@ -101,8 +102,7 @@ def read_many(
             waiting_bytes -= _size(body)
             yield key, body
     finally:
-        # Garbage collection may end an abandoned generator in one of these threads, which cannot wait for itself.
-        pool.shutdown(wait=get_ident() not in threads, cancel_futures=True)
+        end(pool, threads)
 
 
 def _size(body: Body | StorageError) -> int:

@@ -17,7 +17,6 @@ halved for the next wave. After each wave without throttling it rises a little.
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -51,6 +50,7 @@ from lakesweep.model.paths.stays import Stays, add_stays
 from lakesweep.model.plan import Delete, PlanHeader, joined_hash
 from lakesweep.model.safety import EPOCH_MS, LEASE_MS
 from lakesweep.storage.guard import Guard
+from lakesweep.storage.pools import threads
 from lakesweep.storage.reads import PARALLEL
 
 KEYS_PER_S = 2000
@@ -243,7 +243,7 @@ class _Waves(UnderLease):
 
     def _unfinished(self, slices: Iterator[Slice]) -> Iterator[Slice]:
         """Leave out slices that earlier runs have finished. They need no recheck and no share of the rate."""
-        with ThreadPoolExecutor(max_workers=PARALLEL, thread_name_prefix="ledger") as pool:
+        with threads(PARALLEL, "ledger") as pool:
             while some := list(islice(slices, PARALLEL)):
                 self._still_ours()
                 for each, is_done in zip(some, pool.map(self._is_done, some), strict=True):

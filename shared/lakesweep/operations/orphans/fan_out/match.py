@@ -10,7 +10,6 @@ down under the name of its owner, and a second match judges it. Without such fil
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from lakesweep.control.area import ControlArea
@@ -31,6 +30,7 @@ from lakesweep.operations.orphans.parts import PlanParts, StoredPart
 from lakesweep.operations.orphans.rules.orphans import Orphan
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table
+from lakesweep.storage.pools import threads
 from lakesweep.table.outside import classify_outside
 from lakesweep.table.reach.live_set import name_hash
 from lakesweep.table.reach.named_entries import BY_ROOT
@@ -214,7 +214,7 @@ def _all_blocks(sources: Sequence[_Rows], read: Callable[[_Rows], list[bytes]]) 
     if len(sources) < 2:
         yield from map(read, sources)
         return
-    with ThreadPoolExecutor(max_workers=PARALLEL, thread_name_prefix="slots") as pool:
+    with threads(PARALLEL, "slots") as pool:
         yield from pool.map(read, sources)
 
 

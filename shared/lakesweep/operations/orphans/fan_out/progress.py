@@ -1,7 +1,6 @@
 """Which tasks of a scan have to end before it can continue, and which have ended."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.operations.orphans.fan_out.documents import Match, More, Scan, ScanDocuments, State
@@ -10,6 +9,7 @@ from lakesweep.operations.orphans.fan_out.names import names_of_table
 from lakesweep.operations.orphans.fan_out.spill import Spill
 from lakesweep.operations.orphans.fan_out.tasks import DecodeTask, Task, children_of
 from lakesweep.operations.orphans.fan_out.worker import place_of
+from lakesweep.storage.pools import threads
 
 PARALLEL = 16
 """Heads that are read at the same time."""
@@ -81,7 +81,7 @@ def hear(documents: ScanDocuments, state: State, tasks: Sequence[Task]) -> tuple
 
 def _heads(documents: ScanDocuments, tasks: Sequence[Task]) -> Iterator[tuple[Head, Spill]]:
     """Yield what tasks have written, without the rows."""
-    with ThreadPoolExecutor(max_workers=PARALLEL, thread_name_prefix="head") as pool:
+    with threads(PARALLEL, "head") as pool:
         yield from pool.map(lambda task: read_head(*place_of(documents, task)), tasks)
 
 
