@@ -28,6 +28,8 @@ _CERTIFICATES = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE")
 """Certificates that obstore does not know."""
 _HOST = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 """Buckets that can be a part of a host. Other names would change there: hosts have no capital letters."""
+_BUCKETS = 10
+"""Readers that are kept, as many as hosts in a pool of botocore: each keeps the connections of all threads open."""
 _DIRECTORY_BUCKET = "--x-s3"
 _GLOBAL = f"s3{AWS}"
 _CREDENTIALS_S = 360
@@ -90,10 +92,13 @@ class Connection:
 
     def reader(self, bucket: str) -> ObjectReader | None:
         """Return the reader of a bucket; `None`: botocore reads its objects."""
-        if bucket not in self._readers:
-            access = self._access(bucket)
-            self._readers[bucket] = None if access is None else ObjectReader(bucket, access)
-        return self._readers[bucket]
+        if bucket in self._readers:
+            return self._readers.get(bucket)
+        access = self._access(bucket)
+        found = self._readers[bucket] = None if access is None else ObjectReader(bucket, access)
+        for oldest in list(self._readers)[:-_BUCKETS]:
+            self._readers.pop(oldest, None)
+        return found
 
 
 def connect(

@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache, cached_property
+from io import BytesIO
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,6 +29,9 @@ _PAUSE_S = 30.0
 """So long reads go to botocore after an answer that is not certain: it spaces its attempts where a server is ill."""
 _WHOLE_REQUEST_S = 86_400
 """Only the connection and each wait for bytes have limits, as with botocore: a large object takes its time."""
+_LARGE_BYTES = 8 << 20
+"""A larger object comes in parts, so that the memory never holds it twice."""
+_CHUNK_BYTES = 1 << 20
 _NO_PROXY = "http://127.0.0.1:0"
 """No program can listen at this port."""
 _CONTROL = "lakesweep-control"
@@ -162,9 +166,9 @@ class ObjectReader:
             meta = result.meta
             size, etag = meta["size"], meta["e_tag"]
             is_read = max_bytes is None or size <= max_bytes
-            data = bytes(_interruptibly(result.bytes)) if is_read else b""
             expected = result.range[1] - result.range[0]
-        except (BaseError, OSError, ValueError) as error:
+            data = _interruptibly(lambda: _body_of(result, expected)) if is_read else b""
+        except (BaseError, OSError, ValueError, MemoryError) as error:
             return self._failed(error, where, counter, began_s, has_begun)
         except BaseException as error:
             if type(error).__module__ != "pyo3_runtime":  # a failed assertion in obstore
@@ -231,6 +235,15 @@ def _interruptibly(call: Callable[[], Any]) -> Any:
 
     threading.Thread(target=run, daemon=True).start()
     return future.result()
+
+
+def _body_of(result: Any, size_bytes: int) -> bytes:
+    if size_bytes < _LARGE_BYTES:
+        return bytes(result.bytes())
+    body = BytesIO()
+    for chunk in result.stream(min_chunk_size=_CHUNK_BYTES):
+        body.write(chunk)
+    return body.getvalue()
 
 
 def _stated(status: int, body: str) -> Mapping[str, Any] | None:

@@ -84,6 +84,11 @@ class S3Reading(S3Place):
             try:
                 with s3_request("read", where, self._counter):
                     data: bytes = stream.read()
+            except (MemoryError, OverflowError) as error:
+                stream.close()
+                raise StorageError(
+                    f"read {where}: expected an object that fits into memory, found {length} bytes", code="too_large"
+                ) from error
             except StorageError:
                 if attempts > 0 and stop == stops.count:
                     continue
