@@ -1,7 +1,9 @@
 """A pass whose requests go together, as on S3: each of them fails, or ends the process, while another is on its way."""
 
+import gc
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -122,6 +124,23 @@ def test_a_listing_counts_as_a_recheck_only_for_ten_seconds(slow: bool, monkeypa
     lease = next(number for number, name in enumerate(switch.calls) if "put" in name and name.endswith("lease.json"))
     between = switch.calls[lease : switch.calls.index(DOCUMENTS)]
     assert ("table list snapshot/" in between) is slow
+
+
+def test_a_read_that_fails_leaves_no_thread() -> None:
+    """A function that fails again and again would have more threads each time, until it can begin none."""
+    base, whole = made(), Switch()
+    base.copy().maintain(whole)
+    reads = [number for number, name in enumerate(whole.calls, 1) if name.startswith("table read")]
+    gc.collect()
+    gc.disable()
+    try:
+        for number in reads:
+            with suppress(MaintenanceError):
+                base.copy().maintain(Switch(number))
+            left = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+            assert not [name for name in left if name.startswith("read")], whole.calls[number - 1]
+    finally:
+        gc.enable()
 
 
 def test_a_run_that_is_stopped_beside_its_report_says_that_it_was_done(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """Many reads at a time, with a bound on the memory for waiting results."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from threading import get_ident
@@ -25,12 +25,13 @@ def read_many(
     max_bytes: int | None = None,
     sizes: Mapping[str, int] | None = None,
     window_bytes: int = WINDOW_BYTES,
-) -> Iterator[tuple[str, Body | StorageError]]:
+) -> Generator[tuple[str, Body | StorageError], None, None]:
     """Yield each key with its object or with the error of its read, in the order of `keys`.
 
     Reads are at most twice `parallel` keys ahead of the caller, and no read is added while `window_bytes` wait. So
     memory is limited to that plus twice `parallel` objects. Objects with a known size count from the beginning. A
-    caller that stops early leaves no thread behind; see `pools.py`. What the store has in memory needs no thread.
+    caller that stops early leaves no thread behind; see `pools.py`. What the store has in memory needs no thread. A
+    caller that raises an error it was given closes the generator first: the error would keep it, and its threads.
 
     Args:
         store: The store to read. If its reads do not wait (`reads_wait` is false), it is read one by one, since threads

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -88,11 +89,11 @@ def read_consumers(store: Store, consumers: Iterable[DocumentRef]) -> dict[str, 
 
 def present_documents(store: Store, refs: Sequence[Document]) -> Iterator[tuple[Document, Body | None]]:
     """Yield each document with its content, `None` if it vanished since it was listed."""
-    bodies = read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
-    for ref, (_, body) in zip(refs, bodies, strict=True):
-        if isinstance(body, StorageError) and not isinstance(body, ObjectNotFoundError):
-            raise body
-        yield ref, None if isinstance(body, StorageError) else body
+    with closing(read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)) as bodies:
+        for ref, (_, body) in zip(refs, bodies, strict=True):
+            if isinstance(body, StorageError) and not isinstance(body, ObjectNotFoundError):
+                raise body
+            yield ref, None if isinstance(body, StorageError) else body
 
 
 def parsed(store: Store, path: str, body: Body, parse: Callable[[bytes, str], T]) -> tuple[T, bytes]:
@@ -166,13 +167,14 @@ def read_all_schemas(store: Store, listing: TableListing) -> Iterator[tuple[str,
         RefusedError: Lakesweep cannot parse one of them.
     """
     paths = [document.path for branch in listing.branches.values() for document in branch.schemas]
-    for path, body in read_many(store, paths, max_bytes=MAX_DOCUMENT_BYTES):
-        if isinstance(body, StorageError):
-            raise body
-        try:
-            yield path, parsed(store, path, body, parse_schema)[0]
-        except FormatError as error:
-            raise RefusedError(f"table {store.location}: {error}", code="unreadable_schema") from error
+    with closing(read_many(store, paths, max_bytes=MAX_DOCUMENT_BYTES)) as bodies:
+        for path, body in bodies:
+            if isinstance(body, StorageError):
+                raise body
+            try:
+                yield path, parsed(store, path, body, parse_schema)[0]
+            except FormatError as error:
+                raise RefusedError(f"table {store.location}: {error}", code="unreadable_schema") from error
 
 
 SUPPORTED_TYPES = frozenset({"table", "materialized-table"})
@@ -201,16 +203,16 @@ def read_tags(store: Store, refs: Sequence[RootRef]) -> Iterator[tuple[RootRef, 
     Raises:
         StorageError: A read failed, so nothing is known.
     """
-    bodies = read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
-    for ref, (_, body) in zip(refs, bodies, strict=True):
-        if isinstance(body, StorageError):
-            if not isinstance(body, ObjectNotFoundError) and body.code != "too_large":
-                raise body
-            yield ref, body
-            continue
-        try:
-            tag, data = parsed(store, ref.path, body, parse_tag)
-        except (FormatError, RefusedError) as error:
-            yield ref, error
-        else:
-            yield ref, TagDocument(ref, tag, data)
+    with closing(read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)) as bodies:
+        for ref, (_, body) in zip(refs, bodies, strict=True):
+            if isinstance(body, StorageError):
+                if not isinstance(body, ObjectNotFoundError) and body.code != "too_large":
+                    raise body
+                yield ref, body
+                continue
+            try:
+                tag, data = parsed(store, ref.path, body, parse_tag)
+            except (FormatError, RefusedError) as error:
+                yield ref, error
+            else:
+                yield ref, TagDocument(ref, tag, data)

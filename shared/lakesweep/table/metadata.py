@@ -6,6 +6,7 @@ always an exception, since nothing can be concluded from it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -131,12 +132,13 @@ class MetadataReader:
         """Read files by name. A file that is longer than its stated size is damaged, and is not loaded."""
         keys = [f"manifest/{name}" for name in wanted]
         sizes = {f"manifest/{name}": size for name, size in wanted.items() if size is not None}
-        for key, body in read_many(self._store, keys, max_bytes=MAX_METADATA_BYTES, sizes=sizes):
-            name = key.removeprefix("manifest/")
-            if isinstance(body, StorageError):
-                yield name, _unreadable_or_raise(key, body)
-            else:
-                yield name, body.data
+        with closing(read_many(self._store, keys, max_bytes=MAX_METADATA_BYTES, sizes=sizes)) as bodies:
+            for key, body in bodies:
+                name = key.removeprefix("manifest/")
+                if isinstance(body, StorageError):
+                    yield name, _unreadable_or_raise(key, body)
+                else:
+                    yield name, body.data
 
     def _decoded(
         self, name: str, body: bytes | Unreadable, size: int | None, decode: Callable[[bytes, str], T]

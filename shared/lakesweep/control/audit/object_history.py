@@ -1,6 +1,7 @@
 """The history of one object in the ledger: which runs were about to delete it, and with what result."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 from lakesweep.control.area import MAX_CONTROL_BYTES, ControlArea
@@ -97,16 +98,17 @@ def begun_entry(area: ControlArea, path: str) -> LedgerEntry | None:
 
 def _parts(area: ControlArea, names: list[str]) -> Iterator[tuple[str, Iterator[dict[str, object]] | None]]:
     keys = [area.prefix + name for name in names]
-    for name, (_, body) in zip(names, read_many(area.store, keys, max_bytes=MAX_CONTROL_BYTES), strict=False):
-        if isinstance(body, ObjectNotFoundError):
-            continue
-        if isinstance(body, StorageError):
-            raise body
-        try:
-            rows = list(filter(is_object_row, unpack(body.data, area.path(name))))
-            yield name, iter(rows) if all(is_count(row.get("batch")) for row in rows) else None
-        except FormatError:
-            yield name, None
+    with closing(read_many(area.store, keys, max_bytes=MAX_CONTROL_BYTES)) as bodies:
+        for name, (_, body) in zip(names, bodies, strict=False):
+            if isinstance(body, ObjectNotFoundError):
+                continue
+            if isinstance(body, StorageError):
+                raise body
+            try:
+                rows = list(filter(is_object_row, unpack(body.data, area.path(name))))
+                yield name, iter(rows) if all(is_count(row.get("batch")) for row in rows) else None
+            except FormatError:
+                yield name, None
 
 
 def _merged(run_id: str, rows: list[dict[str, object]]) -> Iterator[LedgerEntry]:

@@ -10,6 +10,7 @@ that was about to delete it.
 """
 
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from lakesweep.errors import ObjectNotFoundError, StorageError
@@ -81,11 +82,12 @@ def send(
 
 def _gone_among(store: Store, keys: Sequence[str]) -> Iterable[str]:
     """Yield the keys whose condition failed only because the object no longer exists."""
-    for key, body in read_many(store, keys, max_bytes=0):
-        if isinstance(body, ObjectNotFoundError):
-            yield key
-        elif isinstance(body, StorageError) and body.code != "too_large":
-            raise body
+    with closing(read_many(store, keys, max_bytes=0)) as bodies:
+        for key, body in bodies:
+            if isinstance(body, ObjectNotFoundError):
+                yield key
+            elif isinstance(body, StorageError) and body.code != "too_large":
+                raise body
 
 
 BY_MARKER = "an earlier run of the plan deleted it without recording that; its delete marker is the proof"

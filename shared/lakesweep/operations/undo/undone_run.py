@@ -8,6 +8,7 @@ the undo would delete the snapshot below it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from lakesweep.errors import ObjectNotFoundError, RefusedError, StorageError
@@ -88,12 +89,13 @@ def read_current(store: Store, paths: Iterable[str]) -> dict[str, Current]:
         StorageError: A request failed.
     """
     found: dict[str, Current] = {}
-    for path, body in read_many(store, tuple(paths), max_bytes=MAX_DOCUMENT_BYTES):
-        if isinstance(body, ObjectNotFoundError):
-            continue
-        if isinstance(body, StorageError):
-            raise body
-        found[path] = Current(to_text(body.data), body.etag)
+    with closing(read_many(store, tuple(paths), max_bytes=MAX_DOCUMENT_BYTES)) as bodies:
+        for path, body in bodies:
+            if isinstance(body, ObjectNotFoundError):
+                continue
+            if isinstance(body, StorageError):
+                raise body
+            found[path] = Current(to_text(body.data), body.etag)
     return found
 
 
