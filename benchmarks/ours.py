@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from benchmarks.installed import installed
 from benchmarks.results import cpu_seconds
 from benchmarks.servers import PROJECT, environment
 
@@ -32,9 +33,10 @@ class Finished:
 
 def command_line(arguments: Sequence[str]) -> Finished:
     """Run `lakesweep` with some arguments and `--json` in a fresh process."""
-    command = [sys.executable, "-m", "lakesweep", *arguments, "--json"]
+    python, variables = installed()
+    command = [python, "-m", "lakesweep", *arguments, "--json"]
     start = time.perf_counter()
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=PROJECT, env=environment())
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=PROJECT, env=variables)
     assert child.stdout is not None
     with child.stdout as printed:
         text = printed.read()
