@@ -1,7 +1,9 @@
 """The environment changes while S3 is open, or has odd words: a run stays with one server and one identity."""
 
+import json
 import os
 import traceback
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -107,3 +109,17 @@ def test_a_request_that_obstore_does_not_send_is_not_counted(name: str) -> None:
         found = reader.get("k", "s3://b/k", counter, (0, 1 << 65) if name == "range" else None)
     assert found == NotFetched()
     assert (sum(counter.snapshot().values()), server.requests) == (0, [])
+
+
+def test_renewed_credentials_are_taken_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """obstore keeps credentials until five minutes before they expire; botocore may have shorter ones."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name)
+    keys = {"Version": 1, "AccessKeyId": "A", "SecretAccessKey": "S", "SessionToken": "T"}
+    until = datetime.now(UTC) + timedelta(seconds=30)
+    (tmp_path / "keys").write_text(json.dumps(keys | {"Expiration": until.isoformat()}))
+    (tmp_path / "config").write_text(f"[default]\ncredential_process = cat {tmp_path / 'keys'}\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    reader: Any = connect("http://127.0.0.1:1", "us-east-1", 4).reader("b")
+    left = reader._access.credentials()["expires_at"] - datetime.now(UTC)
+    assert timedelta(minutes=5) < left <= timedelta(minutes=5, seconds=5)

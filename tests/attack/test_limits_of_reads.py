@@ -28,6 +28,28 @@ body = store.read("large").data
 assert (len(body), body[-1:]) == (int(sys.argv[2]), b"x")
 print((peak_kib() - before) * 1024)
 """
+NO_THREAD = """
+import resource, sys, threading
+from pathlib import Path
+from lakesweep.storage.open import StoreSettings, open_store
+
+store = open_store("s3://b/p", settings=StoreSettings(sys.argv[1], "us-east-1"))
+assert store.read("first").data == b"body"
+held_kib = int(Path("/proc/self/status").read_text().partition("VmSize:")[2].split()[0])
+resource.setrlimit(resource.RLIMIT_AS, ((held_kib + 64 * 1024) * 1024,) * 2)
+threading.stack_size(256 << 20)
+assert store.read("second").data == b"body"
+"""
+
+
+def test_a_read_needs_no_other_thread() -> None:
+    """Limits of containers count threads, and the stack of another one may not fit into memory."""
+    if not Path("/proc/self/status").is_file():
+        pytest.skip("needs /proc")
+    with reading_by("obstore"), raw_s3((OBJECT,)) as server:
+        command = [sys.executable, "-c", NO_THREAD, server.url]
+        ended = subprocess.run(command, check=False, timeout=60, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_connections_to_many_buckets_are_closed() -> None:

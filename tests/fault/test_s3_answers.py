@@ -164,6 +164,9 @@ WHOLE = {
     "404, a page": Scene((http(404, b"<html>no such page</html>"),), "404", more=1),
     "404, a page about it": Scene((http(404, b"<html><p>NoSuchKey</p></html>"),), "404", more=1),
     "404, another XML": Scene((http(404, b"<a><Code>NoSuchKey</Code></a>"),), "404", more=1),
+    "404, of another namespace": Scene(
+        (http(404, b'<Error xmlns="http://x/"><Code>NoSuchKey</Code></Error>'),), "404", "failed (404)", more=1
+    ),
     "404, a message about it": Scene(
         (http(404, b"<Error><Code>NoSuchBucket</Code><Message>no NoSuchKey</Message></Error>"),), "no_such_bucket"
     ),

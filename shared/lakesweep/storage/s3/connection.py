@@ -32,8 +32,8 @@ _BUCKETS = 10
 """Readers that are kept, as many as hosts in a pool of botocore: each keeps the connections of all threads open."""
 _DIRECTORY_BUCKET = "--x-s3"
 _GLOBAL = f"s3{AWS}"
-_CREDENTIALS_S = 360
-"""obstore asks again for credentials five minutes before they expire, so once a minute. botocore renews them."""
+_CREDENTIALS_S = 305
+"""obstore asks again for credentials five minutes before they expire, so after five seconds. botocore renews them."""
 
 
 @dataclass(frozen=True, slots=True)

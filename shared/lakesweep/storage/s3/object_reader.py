@@ -233,7 +233,10 @@ def _interruptibly(call: Callable[[], Any]) -> Any:
         except BaseException as error:  # noqa: BLE001 - the caller gets it
             future.set_exception(error)
 
-    threading.Thread(target=run, daemon=True).start()
+    try:
+        threading.Thread(target=run, daemon=True).start()
+    except RuntimeError:  # The machine, or Python at its end, allows no other thread.
+        return call()
     return future.result()
 
 
@@ -257,9 +260,9 @@ def _stated(status: int, body: str) -> Mapping[str, Any] | None:
             root = fromstring(body)
         except ParseError:
             return None
-        if root.tag.rpartition("}")[2] != "Error":
+        if root.tag != "Error":
             return None
-        found = {child.tag.rpartition("}")[2]: child.text or "" for child in root}
+        found = {child.tag: child.text or "" for child in root}
     if not found.get("Code") or _THROTTLED.search(found["Code"]):
         return None
     return {"Error": found, "ResponseMetadata": {"HTTPStatusCode": status}}
