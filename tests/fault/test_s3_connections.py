@@ -1,5 +1,6 @@
 """Both readers of the S3 store reach the same servers, in the same way, or fail in the same way."""
 
+import contextlib
 import datetime
 import ipaddress
 import os
@@ -235,3 +236,31 @@ def test_a_process_that_was_forked(reader: str) -> None:
         ended = subprocess.run(command, check=False, timeout=60, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     assert server.connections == 3, "on a connection of the first process, each gets answers to the other's requests"
+
+
+OBSTORE_OF_THE_PROGRAM = """
+import os, sys
+import obstore
+from lakesweep.storage.open import StoreSettings, open_store
+
+own = obstore.store.S3Store("b", endpoint=sys.argv[1], client_options={"allow_http": True}, skip_signature=True)
+assert bytes(obstore.get(own, "k").bytes()) == b"body"
+store = open_store("s3://b/p", settings=StoreSettings(sys.argv[1], "us-east-1"))
+child = os.fork()
+if not child:
+    os._exit(0 if store.read("k").data == b"body" else 1)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_program_that_uses_obstore_before_it_forks() -> None:
+    """Its threads do not come with the new process, either."""
+    with reading_by("obstore"), raw_s3(OBJECT) as server:
+        command = [sys.executable, "-c", OBSTORE_OF_THE_PROGRAM, server.url]
+        process = subprocess.Popen(command, start_new_session=True)
+        try:
+            assert process.wait(timeout=60) == 0
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

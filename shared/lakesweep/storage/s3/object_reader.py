@@ -8,6 +8,7 @@ region, and has an error for each case. After such an answer, reads go to botoco
 import os
 import random
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -219,6 +220,15 @@ class ObjectReader:
 def _process_of_threads() -> int:
     """Return the process that asked first. It has obstore's threads; a process forked from it would wait for ever."""
     return os.getpid()
+
+
+def _note_threads() -> None:
+    """Note before a fork that this process may have obstore's threads, since its program uses obstore itself."""
+    if "obstore" in sys.modules:
+        _process_of_threads()
+
+
+os.register_at_fork(before=_note_threads)
 
 
 def _interruptibly(call: Callable[[], Any]) -> Any:
