@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
-from lakesweep.storage.open import open_store
+from lakesweep.storage.open import StoreSettings, open_store
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.s3.connection import connect
 from tests.support.raw_s3 import RawS3, http, raw_s3
@@ -40,6 +40,19 @@ def test_an_environment_that_changes_between_two_requests(reader: str, monkeypat
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "SECOND")
         assert list(store.list("")) == []
         assert (keys_of(first), second.requests) == (["FIRST", "FIRST"], [])
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("more", [{}, {"AWS_RETRY_MODE": "standard"}], ids=["plain", "by botocore"])
+@pytest.mark.parametrize("before", [{}, {"AWS_SESSION_TOKEN": ""}], ids=["no token", "an empty token"])
+@pytest.mark.parametrize("later", [{}, {"AWS_SESSION_TOKEN": "later"}], ids=["stays", "comes"])
+def test_keys_without_a_token(reader: str, more: dict[str, str], before: dict[str, str], later: dict[str, str]) -> None:
+    """No token is sent with them: neither an empty one, nor one that belongs to other keys."""
+    with reading_by(reader), patch.dict(os.environ, {**more, **before}), raw_s3((OBJECT,)) as server:
+        store = open_store("s3://b/p", settings=StoreSettings(server.url, "us-east-1"))
+        os.environ.update(later)
+        assert store.read("k").data == b"body"
+    assert "x-amz-security-token" not in server.requests[0].headers
 
 
 @pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_CONFIG_FILE", "AWS_DEFAULT_REGION"])

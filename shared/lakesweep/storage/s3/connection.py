@@ -197,6 +197,6 @@ def _current(credentials: Any) -> Mapping[str, Any]:
     return {
         "access_key_id": now.access_key,
         "secret_access_key": now.secret_key,
-        "token": now.token,
+        "token": now.token or None,
         "expires_at": datetime.fromtimestamp(wall_ms() / 1000 + _CREDENTIALS_S, UTC),
     }

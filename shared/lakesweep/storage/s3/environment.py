@@ -57,7 +57,7 @@ def plain_access(endpoint_url: str | None, region: str | None, environment: Mapp
         return None
     credentials = {"access_key_id": key, "secret_access_key": secret}
     if token := named.get("AWS_SESSION_TOKEN"):
-        credentials["session_token"] = token
+        credentials["token"] = token
     return Access(url, region, credentials) if all(map(is_for_headers, credentials.values())) else None
 
 
@@ -73,7 +73,7 @@ def session_of(plain: Access) -> Any:
     """
     session = new_session()
     access: Any = plain.credentials
-    session.set_credentials(access["access_key_id"], access["secret_access_key"], access.get("session_token"))
+    session.set_credentials(access["access_key_id"], access["secret_access_key"], access.get("token"))
     for name, value in (
         ("config_file", os.devnull),
         ("credentials_file", os.devnull),

@@ -36,6 +36,7 @@ _CHUNK_BYTES = 1 << 20
 _NO_PROXY = "http://127.0.0.1:0"
 """No program can listen at this port."""
 _CONTROL = "lakesweep-control"
+_LASTING: dict[str, Any] = {"token": None, "expires_at": None}
 _CERTAIN = frozenset({403, 404, 412, 416})
 """With these, botocore makes no other attempt."""
 _PASSING = frozenset({500, 502, 503, 504})
@@ -61,7 +62,7 @@ class Access:
     """The URL of the bucket; a key follows after a slash."""
     region: str
     credentials: Mapping[str, str] | Callable[[], Mapping[str, Any]] = field(repr=False)
-    """The names of obstore's parameters with their values, or a function that obstore calls before they expire."""
+    """`access_key_id`, `secret_access_key`, perhaps `token`, or a function that obstore calls before they expire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,8 @@ class ObjectReader:
     def _store(self) -> Any:
         from obstore.store import S3Store
 
-        credentials = self._access.credentials
-        named: Any = {"credential_provider": credentials} if callable(credentials) else credentials
-        # obstore takes what is not stated here from the environment, where botocore does not know it.
+        credentials: Any = self._access.credentials
+        # obstore takes what is not stated here from the environment, where botocore does not know it: even a token.
         return S3Store(
             self.bucket,
             endpoint=self._access.url,
@@ -125,7 +125,7 @@ class ObjectReader:
                 "proxy_excludes": urlsplit(self._access.url).hostname or "",
             },
             retry_config={"max_retries": 0},
-            **named,
+            credential_provider=credentials if callable(credentials) else lambda: _LASTING | credentials,
         )
 
     def get(
