@@ -51,8 +51,10 @@ def test_expire_50_of_100_snapshots_with_20_dead_files_each(warm: bool) -> None:
 
 
 @pytest.mark.differential
-@pytest.mark.parametrize("warm", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.long
+@pytest.mark.parametrize("warm", [False, True])
 def test_expire_50_of_100_snapshots_that_the_engine_wrote(engine_classpath: str, tmp_path: Path, warm: bool) -> None:
+    """As above, for the shape that the one above imitates."""
     with Engine(tmp_path / "engine", engine_classpath) as engine:
         warehouse = tmp_path / "warehouse"
         engine("open", warehouse=str(warehouse))

@@ -21,10 +21,12 @@ import boto3
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.emrserverless import models as emr_models
 from moto.emrserverless.models import JobRun, emrserverless_backends
+from moto.s3.models import s3_backends
 
 from lakesweep.storage.open import _client
 from lakesweep.storage.s3.store import S3Store
 from tests.support.s3_server import fresh_bucket, moto_client, moto_endpoint, moto_store
+from tests.support.system.backdoor import Backdoor
 from tests.support.table_builder import TableBuilder
 
 FUNCTIONS = Path(__file__).resolve().parents[2] / "functions"
@@ -89,6 +91,14 @@ class Answer:
     def text(self) -> str:
         """Return all lines."""
         return json.dumps(self.lines)
+
+
+class _Moto:
+    """What a `Backdoor` looks at, while no function runs."""
+
+    @contextmanager
+    def alone(self) -> Iterator[Any]:
+        yield s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
 
 
 @dataclass
@@ -162,8 +172,9 @@ class Deployment:
         }
 
     def table(self, name: str = "sales.db/orders", commits: int = 6, **words: Any) -> TableBuilder:
-        """Write a table whose commits are long ago; each replaces the file of the one before."""
-        builder = TableBuilder(moto_store(f"{PREFIX}/{name}", bucket=self.bucket), **{"options": STATED, **words})
+        """Write a table whose commits are long ago; each replaces the file of the one before. No commit is an event."""
+        store: Any = Backdoor(_Moto(), self.bucket, f"{PREFIX}/{name}/")
+        builder = TableBuilder(store, **{"options": STATED, **words})
         for number in range(1, commits + 1):
             builder.commit(f"+F{number}", *([f"-F{number - 1}"] if number > 1 else []))
             builder.hint("LATEST", number)

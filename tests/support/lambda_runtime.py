@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 REGION = "us-east-1"
 ACCOUNT = "123456789012"
@@ -79,6 +79,28 @@ _LOOK_S = 0.1
 NO_TRACE = "Root=1-00000000-000000000000000000000000;Sampled=0"
 
 
+class Process(Protocol):
+    """What a function runs in."""
+
+    @property
+    def pid(self) -> int:
+        """Return its id."""
+
+    def kill(self) -> None:
+        """Kill it, unless it has ended."""
+
+    def wait(self) -> int | None:
+        """Wait for its end, and return its exit code if that is known."""
+
+
+def start(command: Sequence[str], cwd: Path, environment: Mapping[str, str], log: Path) -> Process:
+    """Start a process, which prints into a file."""
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+        )
+
+
 class LambdaFunction:
     """One process of one function. A context manager: the process lives inside the block."""
 
@@ -95,6 +117,7 @@ class LambdaFunction:
         options: Sequence[str] = (),
         timeout_s: float = 60,
         clock_s: Callable[[], float] = time.time,
+        start: Callable[[Sequence[str], Path, Mapping[str, str], Path], Process] = start,
     ) -> None:
         """Describe it; it starts with the block.
 
@@ -107,10 +130,12 @@ class LambdaFunction:
             options: Of the interpreter, such as `-Ximporttime`; with `-c`, instead of its running the client.
             timeout_s: Of each invocation, and of the start.
             clock_s: What timeouts go by. The process has to know it too.
+            start: Starts the process.
         """
         client = () if "-c" in options else ("-m", "awslambdaric")
         self._command = [str(python), *options, *client, "app.handler"]
         self._clock_s = clock_s
+        self._start = start
         self._code = code
         self._log = log
         self._timeout_s = timeout_s
@@ -148,16 +173,9 @@ class LambdaFunction:
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         api = f"127.0.0.1:{self._server.server_port}"
-        with self._log.open("wb") as output:
-            started = time.perf_counter()
-            self._process = subprocess.Popen(
-                self._command,
-                cwd=self._code,
-                env={**self._environment, "AWS_LAMBDA_RUNTIME_API": api},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
+        environment = {**self._environment, "AWS_LAMBDA_RUNTIME_API": api}
+        started = time.perf_counter()
+        self._process = self._start(self._command, self._code, environment, self._log)
         threading.Thread(target=self._tell_of_its_end, daemon=True).start()
         try:
             asked = self._wait_for("next")
@@ -234,7 +252,8 @@ class LambdaFunction:
 
     def _tell_of_its_end(self) -> None:
         code = self._process.wait()
-        self._said.put(_Said("end", time.perf_counter(), f"with exit code {code}".encode()))
+        how = b"" if code is None else f"with exit code {code}".encode()
+        self._said.put(_Said("end", time.perf_counter(), how))
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         said, events, name, clock_s = self._said, self._events, self._code.name, self._clock_s

@@ -304,13 +304,13 @@ def test_a_sweep_that_is_lost(small: Build) -> None:
 
 def test_two_workers_on_one_table(small: Build) -> None:
     """Somebody maintains the tables by hand, again and again, while the functions do."""
-    with Scene(small, speed=40) as scene:  # no time is skipped while somebody is at work
+    with Scene(small, speed=80) as scene:  # no time is skipped while somebody is at work
         tables = [scene.table(f"sales.db/t{number}") for number in range(2)]
         stop, ran, errors = threading.Event(), [0], []
 
         def maintain(number: int) -> None:
             hand = Hand(scene.system, number)
-            while not stop.is_set():
+            while not stop.wait(0.02):
                 try:
                     hand.run(tables[number % 2].location)
                     ran[0] += 1
@@ -324,7 +324,7 @@ def test_two_workers_on_one_table(small: Build) -> None:
         hands = [threading.Thread(target=maintain, args=(number,)) for number in range(2)]
         for hand in hands:
             hand.start()
-        for _ in range(3):
+        for _ in range(2):
             for table in tables:
                 table.commit(3)
             scene.system.settle(skip=False)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 from werkzeug.wrappers import Response
 
+from tests.support.sampling import is_sampled
 from tests.support.system.build import Build
 from tests.support.system.deployed import System
 from tests.support.system.embedded_aws import Request, refusal
@@ -85,15 +86,21 @@ def requests_of_a_pass(system: System) -> int:
     return sum(request.function == "Expire" for request in system.aws.log)
 
 
-def recovery_s(system: System, death: Death, function: str) -> float:
-    """Let it happen, and return the time from the death to the end of the work that the dead one left."""
+def recovery_s(system: System, death: Death, function: str) -> float | None:
+    """Let it happen, and return the time from the death to the end of the work that the dead one left.
+
+    `None`: nobody died, since all was done in fewer requests. A pass whose hints come in one message sends some less
+    than one whose hints come in two.
+    """
     system.aws.before.append(death.before)
     system.aws.after.append(death.after)
     done = len(system.invocations)
     system.settle()
     system.aws.before.remove(death.before)
     system.aws.after.remove(death.after)
-    assert death.killed_s is not None, f"nobody was killed at request {death.number}"
+    if death.killed_s is None:
+        assert len(death.seen) < death.number
+        return None
     after = [it for it in system.invocations[done:] if it.function == function and it.at_s > death.killed_s]
     assert after and not after[-1].error, after
     return after[-1].at_s + after[-1].seconds - death.killed_s
@@ -117,14 +124,18 @@ def test_a_pass_whose_worker_is_killed_is_finished_in_thirteen_minutes(
         numbers = list(range(requests - 20, requests + 1, 4 if slow_s else 2))
         if not slow_s:
             numbers += range(2, requests - 20, 8)
+        if is_sampled():
+            numbers = numbers[::3]
         for place, number in enumerate(numbers):
             is_answered = place % 2 == 1
             table = written(system, f"sales.db/killed-{number}")
             where = f"{'after' if is_answered else 'before'} request {number} of {requests}"
             death = Death(system, "Expire", number, is_answered, slow_s=slow_s)
-            times[where] = recovery_s(system, death, "Expire")
+            if (seconds := recovery_s(system, death, "Expire")) is not None:
+                times[where] = seconds
             assert_exact(table, KEPT)
             assert not system.backlog(), where
+        assert len(times) >= 0.8 * len(numbers)
         assert not maintainers.problems
         assert maintainers.most_at_once == 1
     late = {where: round(seconds) for where, seconds in times.items() if seconds > RECOVERED_WITHIN_S}
@@ -155,7 +166,9 @@ def test_a_plan_whose_worker_is_killed_is_finished(
             assert system.invoke("OnDemand", asked).value["status"] == "planned"
             if has_commit:
                 death.then = lambda table=table: (table.commit("+F9", "-F8"), events.pause(False))
-            times.append(recovery_s(system, death, "Expire" if has_commit else "ExecuteBatch"))
+            seconds = recovery_s(system, death, "Expire" if has_commit else "ExecuteBatch")
+            assert seconds is not None, f"nobody was killed at request {death.number}"
+            times.append(seconds)
             events.pause(False)
             system.settle()
             assert_exact(table, (8, 9) if has_commit else KEPT)

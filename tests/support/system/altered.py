@@ -2,8 +2,10 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
+from compileall import compile_file
 from dataclasses import replace
 from pathlib import Path
+from py_compile import PycInvalidationMode
 
 from tests.support.system.build import Build
 
@@ -36,8 +38,9 @@ def altered(build: Build, folder: Path, changes: Mapping[str, Change | Sequence[
         for before, after in _pairs(one_or_more):
             assert text.count(before) == 1, f"{name}: expected {before!r} once"
             text = text.replace(before, after)
-        shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)
         path.write_text(text, encoding="utf-8")
+        # As the layer was; else each process of a function would compile it again.
+        compile_file(path, quiet=2, force=True, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
     return replace(build, folder=folder)
 
 

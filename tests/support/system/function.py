@@ -13,6 +13,7 @@ from tests.support.lambda_runtime import FunctionDiedError, FunctionTimedOutErro
 from tests.support.system.build import Build
 from tests.support.system.embedded_aws import EmbeddedAws
 from tests.support.system.metrics import Metrics
+from tests.support.system.zygote import zygote
 
 MAX_PAYLOAD_BYTES = 6 << 20
 """Of an invocation that is waited for, and of its answer ("Lambda quotas", AWS Lambda Developer Guide)."""
@@ -222,6 +223,7 @@ class DeployedFunction:
             options=("-c", _START.format(path=str(self._told), system=str(self._told.with_suffix(".system")))),
             timeout_s=START_TIMEOUT_S,
             clock_s=self._aws.clock.work.now,
+            start=zygote(self._build.python, self._build.layers[0].resolve()).spawn,
         )
         return _Process(name, runs, self._build)
 

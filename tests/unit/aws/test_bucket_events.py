@@ -1,5 +1,6 @@
 """A notification configuration that is not understood whole is not put back."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -56,8 +57,9 @@ def test_what_is_on_already_needs_no_understanding() -> None:
     assert "EventBridgeConfiguration" in read(f"{HEAD}{UNKNOWN}<EventBridgeConfiguration/></NotificationConfiguration>")
 
 
-def test_what_is_no_xml_is_no_empty_configuration() -> None:
+def test_what_is_no_xml_is_no_empty_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer that cannot be read may hide anything."""
+    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda _: None))
     with pytest.raises(StorageError):
         read("<NotificationConfiguration><Queue")
 
