@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
 from functools import reduce
-from typing import Literal
+from typing import Literal, get_args
 
 from lakesweep.errors import RefusedError
 
@@ -33,6 +33,8 @@ INT_MAX = 2_147_483_647
 AutoTagMode = Literal["process-time", "watermark", "batch"]
 Formatter = Literal["with_dashes", "without_dashes", "without_dashes_and_spaces"]
 Mode = Literal["observe", "delete"]
+CatalogType = Literal["filesystem", "hive", "jdbc", "glue", "rest"]
+CATALOG_TYPES: tuple[CatalogType, ...] = get_args(CatalogType)
 
 
 @dataclass(frozen=True, slots=True)

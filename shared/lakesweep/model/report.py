@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lakesweep.errors import RefusedError
+from lakesweep.model.commits_report import CommitsReport
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Delete, Plan, Restore
 
@@ -53,6 +54,8 @@ class RunReport:
     """An earlier call made the plan and reported the damage that it noticed. This call did not look for damage."""
     is_withdrawn: bool = False
     """The only document that this call deleted is a tag that it had just written."""
+    commits: CommitsReport | None = None
+    """What the operation commits; only for operations that commit a snapshot."""
 
     @property
     def is_damaged(self) -> bool:
@@ -121,6 +124,7 @@ class RunReport:
             "requests": dict(self.requests),
             **({"findings": findings} if findings else {}),
             **({"engine": dict(self.engine)} if self.engine is not None else {}),
+            **({"commits": self.commits.to_json()} if self.commits is not None else {}),
             "steps": [step.to_json() for step in self.steps] if self.steps is not None else None,
         }
 

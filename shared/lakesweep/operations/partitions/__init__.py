@@ -1,0 +1,1 @@
+"""Operations that commit: drop partitions, truncate a table, expire partitions."""
