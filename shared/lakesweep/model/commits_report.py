@@ -1,7 +1,7 @@
-"""The part of a report about commits: which partitions a run takes out of a table, and the snapshots that it committed.
+"""The part of a report about commits: which partitions a run takes out of a table, and which snapshots it committed.
 
-A commit deletes no file. Its snapshot stops naming the files of the partitions. Older snapshots, tags and branches still
-name them, and the files are deleted when the last of these expires.
+A commit deletes no file. Its snapshot stops naming the files of the partitions. Older snapshots, tags and branches
+still name them, and the files are deleted when the last of these expires.
 """
 
 from collections.abc import Mapping
@@ -74,7 +74,7 @@ class MadeCommit:
 
 @dataclass(frozen=True, slots=True)
 class CommitsReport:
-    """What a run commits, or would commit. Totals are about all partitions, also of those that a document leaves out."""
+    """What a run commits, or would commit. Totals are about all partitions, also those that a document leaves out."""
 
     partitions: tuple[PartitionSummary, ...] = ()
     rows: int = 0
