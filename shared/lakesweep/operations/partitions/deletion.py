@@ -1,0 +1,231 @@
+"""The files and the snapshot of one attempt to take partitions out of a table.
+
+The new base list is the base list of the former snapshot and then its delta list, record by record. The new delta list
+names manifests of DELETE entries. Each is a copy of the ADD entry with one byte changed, since an entry that differs in
+any byte of its identity deletes nothing.
+
+Source: Paimon `FileStoreCommitImpl#tryCommitOnce`, `CommitScanner#readOverwriteChanges`, `IndexManifestFileHandler`.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lakesweep.commit.base import Attempt, Prepared
+from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
+from lakesweep.format.index_manifest_writer import RawIndex, read_raw_index_manifest, write_index_manifest
+from lakesweep.format.manifest import DELETION_VECTORS
+from lakesweep.format.manifest_list_writer import write_manifest_list
+from lakesweep.format.manifest_writer import WrittenManifest, write_manifests
+from lakesweep.format.metadata_names import MetadataNames
+from lakesweep.format.raw_entries import as_delete
+from lakesweep.format.schema import TableSchema
+from lakesweep.format.snapshot import Snapshot
+from lakesweep.format.snapshot_writer import properties_of
+from lakesweep.format.values import json_document
+from lakesweep.format.values.options import bad_option, parse_int, parse_memory_bytes
+from lakesweep.operations.partitions.contents import Content, TextEntry
+from lakesweep.storage.store import Store
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES
+from lakesweep.table.metadata import MAX_METADATA_BYTES
+
+BATCH_IDENTIFIER = (1 << 63) - 1
+POSTPONED = -2
+"""The option `bucket` of a table whose files may lie in a bucket of this number. Only there are such files dropped."""
+_TARGET = ("manifest.target-file-size", "8 MB")
+_COMPRESSION = ("manifest.compression", "zstd")
+_LEVEL = ("file.compression.zstd-level", "1")
+_CODECS = {"zstd": "zstandard", "zstandard": "zstandard", "none": "null", "null": "null", "snappy": "snappy"}
+_CODECS |= {"deflate": "deflate"}
+_CARRIED = "sequence.generation.max-sequence-number"
+"""The only property that a commit hands on to the next. Source: Paimon `SequenceSnapshotProperties`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifests:
+    """How a table's manifests are written."""
+
+    codec: str
+    level: int
+    target_bytes: int
+
+
+def manifests_of(options: Mapping[str, str]) -> Manifests:
+    """Return how a table's manifests are written.
+
+    Raises:
+        RefusedError: An option does not parse, or names a codec that no reader of Avro has.
+    """
+    compression = options.get(*_COMPRESSION).strip().lower()
+    codec = _CODECS.get(compression)
+    try:
+        if codec is None:
+            raise bad_option(_COMPRESSION[0], f"one of {', '.join(_CODECS)}", compression)
+        target_bytes = parse_memory_bytes(options.get(*_TARGET), _TARGET[0])
+        return Manifests(codec, parse_int(options.get(*_LEVEL), _LEVEL[0]), max(target_bytes, 1))
+    except FormatError as error:
+        raise RefusedError(str(error), code=error.code) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What one attempt takes out of the table."""
+
+    files: tuple[TextEntry, ...]
+    index_records: tuple[bytes, ...] | None
+    """The records that the new index manifest has; `None`: the index manifest stays."""
+    index: RawIndex | None
+    dangling_vectors: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is left to take out."""
+        return not self.files and self.index_records is None
+
+    @property
+    def row_count(self) -> int:
+        """The rows of the files."""
+        return sum(raw.entry.row_count for _, raw in self.files)
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of the files."""
+        return sum(raw.entry.file_size for _, raw in self.files)
+
+
+def removed_of(schema: TableSchema, content: Content, index: RawIndex | None, rows: Collection[bytes]) -> Removed:
+    """Return what a commit on a snapshot takes out of it.
+
+    Args:
+        schema: The newest schema.
+        content: Of the snapshot.
+        index: Its index manifest.
+        rows: The partitions.
+
+    Raises:
+        RefusedError: The metadata of the snapshot cannot be built upon.
+    """
+    rows = frozenset(rows)
+    bucket = schema.options.get("bucket", "").strip()
+    files = tuple(
+        found for found in content.live(rows) if found[1].entry.bucket >= 0 or bucket == str(POSTPONED)
+    )
+    if index is None:
+        return Removed(files, None, None, 0)
+    kept = tuple(record for record, entry in index.rows if entry.partition not in rows)
+    live = {(raw.entry.partition, raw.entry.bucket, raw.entry.file_name) for _, raw in files}
+    dangling = sum(
+        (entry.partition, entry.bucket, vector[0]) not in live
+        for _, entry in index.rows
+        if entry.partition in rows and entry.index_type == DELETION_VECTORS
+        for vector in entry.vectors
+    )
+    return Removed(files, None if len(kept) == len(index.rows) else kept, index, dangling)
+
+
+def index_of(store: Store, snapshot: Snapshot, corrupt: Callable[[str], RefusedError]) -> RawIndex | None:
+    """Return the index manifest of a snapshot, `None` if it names none.
+
+    Raises:
+        RefusedError: It is missing or damaged.
+        StorageError: The request failed.
+    """
+    name = snapshot.index_manifest
+    if name is None:
+        return None
+    path = f"manifest/{name}"
+    try:
+        return read_raw_index_manifest(store.read(path, MAX_METADATA_BYTES).data, path)
+    except ObjectNotFoundError as error:
+        raise corrupt(f"{path} does not exist") from error
+    except FormatError as error:
+        raise corrupt(str(error)) from error
+
+
+def prepared(
+    attempt: Attempt, content: Content, removed: Removed, manifests: Manifests, statistics: str | None
+) -> Prepared:
+    """Return the files and the snapshot that take files out of a table.
+
+    Args:
+        attempt: The snapshot to build on, and the names to use.
+        content: Of this snapshot.
+        removed: What to take out.
+        manifests: How to write manifests.
+        statistics: The statistics file that the new snapshot names.
+    """
+    base = attempt.base.root.snapshot
+    names = MetadataNames(attempt.uuid)
+    entries = ((text, raw._replace(record=as_delete(raw.record))) for text, raw in removed.files)
+    written: Sequence[WrittenManifest] = tuple(
+        write_manifests(
+            entries,
+            names,
+            attempt.base.schema.partition_types,
+            codec=manifests.codec,
+            level=manifests.level,
+            target_bytes=manifests.target_bytes,
+        )
+    )
+    files = {each.meta.file_name: each.body for each in written}
+    base_name, delta_name = names.manifest_list(), names.manifest_list()
+    files[base_name] = write_manifest_list(content.lists, (), codec=manifests.codec, level=manifests.level)
+    files[delta_name] = write_manifest_list((), written, codec=manifests.codec, level=manifests.level)
+    index_name = base.index_manifest
+    if removed.index is not None and removed.index_records is not None:
+        index_name = names.index_manifest()
+        files[index_name] = write_index_manifest(
+            removed.index, removed.index_records, codec=manifests.codec, level=manifests.level
+        )
+    total = content.row_count if base.total_record_count is None else base.total_record_count
+    snapshot = replace(
+        base,
+        id=base.id + 1,
+        version=3,
+        schema_id=attempt.base.schema.id,
+        base_manifest_list=base_name,
+        base_manifest_list_size=len(files[base_name]),
+        delta_manifest_list=delta_name,
+        delta_manifest_list_size=len(files[delta_name]),
+        changelog_manifest_list=None,
+        changelog_manifest_list_size=None,
+        index_manifest=index_name,
+        commit_user=attempt.commit_user,
+        commit_identifier=BATCH_IDENTIFIER,
+        commit_kind="OVERWRITE",
+        time_ms=attempt.now_ms,
+        total_record_count=total - removed.row_count,
+        delta_record_count=-removed.row_count,
+        changelog_record_count=None,
+        statistics=statistics,
+        uuid=attempt.uuid,
+        next_row_id=max(base.next_row_id or 0, _next_row_id(content)),
+        operation=None,
+    )
+    carried = properties_of(attempt.base.root.body, attempt.base.root.ref.path).get(_CARRIED)
+    return Prepared(snapshot, None if carried is None else {_CARRIED: carried}, files)
+
+
+def statistics_of(store: Store, base: Snapshot, schema: TableSchema) -> tuple[str | None, str | None]:
+    """Return the statistics file that the next snapshot names, and a warning if the base's is lost.
+
+    A statistics file holds for one schema. Paimon reads it at each commit, and fails if it is missing.
+
+    Raises:
+        StorageError: A request failed.
+    """
+    if base.statistics is None:
+        return None, None
+    path = f"statistics/{base.statistics}"
+    try:
+        document = json_document.parse_object(store.read(path, MAX_DOCUMENT_BYTES).data, path)
+        same = json_document.require_int(document, "schemaId", path) == schema.id
+    except ObjectNotFoundError:
+        return None, f"{path} does not exist, so the new snapshot names no statistics; ANALYZE makes new ones"
+    except FormatError as error:
+        return None, f"{error}; the new snapshot names no statistics; ANALYZE makes new ones"
+    return (base.statistics if same else None), None
+
+
+def _next_row_id(content: Content) -> int:
+    listed = (meta.max_row_id for each in content.lists for meta in each.metas if meta.max_row_id is not None)
+    return max(content.next_row_id, max(listed, default=-1) + 1)

