@@ -13,11 +13,12 @@ by a run that died. The plan in that intent is finished before any other work, a
 plan by accident.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
+from lakesweep.control.commit_record import CommitRecord, commits_of
 from lakesweep.control.intent import Intent, intent_of
 from lakesweep.errors import (
     FormatError,
@@ -51,6 +52,8 @@ class LeaseDocument:
     """Since when its run has held it; 0: not stated."""
     by: Who | None = None
     """Who runs; `None`: not stated."""
+    commits: Mapping[str, CommitRecord] = field(default_factory=dict)
+    """Branch -> the last commit of Lakesweep."""
 
 
 class Lease:
@@ -66,6 +69,9 @@ class Lease:
         self._since_ms = 0
         self._expires_ms = 0
         self._limit = self._limit_of(Stopwatch(clocks), 0)
+        self.commits: dict[str, CommitRecord] = {}
+        """Branch -> the last commit of Lakesweep, as the next change of the lease writes it."""
+        self._former_commits: Mapping[str, CommitRecord] = {}
         self.is_as_known = False
         """Nobody has held the lease since the caller read it."""
         self.is_let_go = False
@@ -79,14 +85,30 @@ class Lease:
         """Return the number that grows with every change of the lease."""
         return self._token
 
-    def take(self, known: LeaseDocument) -> None:
+    def take(self, known: LeaseDocument, commits: Mapping[str, CommitRecord] | None = None) -> None:
         """Replace a lease that is free.
+
+        Args:
+            known: The lease as it was read.
+            commits: What this run is about to commit, by branch. All other commits are carried on.
 
         Raises:
             PreconditionFailedError: The lease has changed since it was read.
         """
         self._etag, self._token = known.etag, known.token
+        self.commits = {**known.commits, **(commits or {})}
+        self._former_commits = known.commits
         self._put(self._area.store.now_ms() + LEASE_MS)
+
+    def forget_commits(self) -> None:
+        """Let a release write the commits of earlier runs again: this run has sent no snapshot that may exist."""
+        self.commits = dict(self._former_commits)
+
+    def document(self) -> LeaseDocument:
+        """Return the lease as this run wrote it last, so that it can be taken again without a read."""
+        return LeaseDocument(
+            self._etag, self._run_id, self._token, self._expires_ms, self._intent, self._since_ms, commits=self.commits
+        )
 
     @property
     def expires_ms(self) -> int:
@@ -144,7 +166,7 @@ class Lease:
             try:
                 found = read_lease(self._area)
                 self._refuse_taken_on(found, intent)
-                _refuse_held(self._area, found, intent)
+                refuse_held(self._area, found, intent)
                 before_return()
                 self._intent = intent
                 self.take(found)
@@ -199,6 +221,8 @@ class Lease:
             "expires_at_ms": expires_ms,
             "intent": self._intent.to_json() if self._intent else None,
         }
+        if self.commits:
+            document["commits"] = {branch: record.to_json() for branch, record in self.commits.items()}
         body = to_json_bytes(document)
         if expires_ms == 0:
             self._limit = self._limit_of(Stopwatch(self._clocks), 0)
@@ -252,6 +276,7 @@ def read_lease(area: ControlArea) -> LeaseDocument:
         intent_of(document.get("intent"), path),
         since_ms if is_count(since_ms) else 0,
         who_of(document.get("by")),
+        commits_of(document.get("commits"), path),
     )
 
 
@@ -262,6 +287,7 @@ def acquire(
     known: LeaseDocument | None = None,
     *,
     exactly: bool = False,
+    commits: Mapping[str, CommitRecord] | None = None,
 ) -> Lease:
     """Take the lease of a table, and publish with it what the run is about to remove.
 
@@ -272,6 +298,7 @@ def acquire(
         known: The lease as it was read before. If it has changed since, it is read again.
         exactly: Refuse a lease that has changed since, instead of reading it again: other facts that the caller relies
             on may have changed with it.
+        commits: What the run is about to commit, by branch.
 
     Raises:
         LeaseHeldError: Another run holds it, or died and left a different plan to finish.
@@ -280,7 +307,7 @@ def acquire(
     lease = Lease(area, run_id, intent)
     if known is not None and _is_free(area, known, intent):
         try:
-            lease.take(known)
+            lease.take(known, commits)
         except (PreconditionFailedError, ObjectNotFoundError):
             if exactly:
                 raise LeaseHeldError(
@@ -290,9 +317,9 @@ def acquire(
             lease.is_as_known = True
             return lease
     found = known if exactly and known is not None else read_lease(area)
-    _refuse_held(area, found, intent)
+    refuse_held(area, found, intent)
     try:
-        lease.take(found)
+        lease.take(found, commits)
     except (PreconditionFailedError, ObjectNotFoundError) as error:
         raise LeaseHeldError(f"table {area.table}: another run took the lease first; expected it free") from error
     return lease
@@ -300,7 +327,7 @@ def acquire(
 
 def _is_free(area: ControlArea, found: LeaseDocument, intent: Intent | None) -> bool:
     try:
-        _refuse_held(area, found, intent)
+        refuse_held(area, found, intent)
     except LeaseHeldError:
         return False
     return True
@@ -311,7 +338,12 @@ def _holder(found: LeaseDocument) -> str:
     return since + ("" if found.by is None else f", by {found.by}")
 
 
-def _refuse_held(area: ControlArea, found: LeaseDocument, intent: Intent | None) -> None:
+def refuse_held(area: ControlArea, found: LeaseDocument, intent: Intent | None) -> None:
+    """Make sure that a run with this intent may take a lease.
+
+    Raises:
+        LeaseHeldError: Another run holds it, or died and left a different plan to finish.
+    """
     free_at_ms = found.expires_ms + DELETE_MARGIN_MS if found.expires_ms else 0
     now_ms = area.store.now_ms()
     if now_ms < free_at_ms:

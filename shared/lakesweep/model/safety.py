@@ -81,6 +81,9 @@ SETTLE_MS = 10_000
 removes the newer snapshots right after. After this time LATEST counts as merely behind."""
 DAMAGE_WAITS_S = (5.0, 10.0, 20.0)
 """Waits for an incomplete root to disappear: Paimon's own expiry deletes the files first, then the root."""
+SEEN_AGAIN_S = 5.0
+"""A writer without a lock tests whether a snapshot exists, copies its own there, and may so replace ours. It does this
+within a second or so. After this time, Lakesweep looks whether its snapshot is still there."""
 MAX_GRACE_MS = 10 * _MINUTE_MS
 """The executor waits at most this long for readers. It has 15 minutes in total."""
 
