@@ -3,9 +3,9 @@
 A time is a number here: nanoseconds from 1970-01-01T00:00 to a wall clock, without a zone. Python's own times end at
 the year 9999 and at microseconds.
 
-Letters of patterns: `y u M d D H k K h a m s S n`, quoted text, `[` and `]`. Java knows more letters. They need names in
-a language, weeks or zones, so they are refused. Source: Java `DateTimeFormatterBuilder.appendPattern`, Paimon
-`PartitionTimeExtractor`.
+A pattern may have the letters `y u M L d D H k K h a m s S n`, quoted text, `[` and `]`. Java knows more letters. They
+need names in a language, weeks or zones, so they are refused. Source: Java `DateTimeFormatterBuilder.appendPattern`,
+Paimon `PartitionTimeExtractor`.
 """
 
 from collections.abc import Callable, Mapping
