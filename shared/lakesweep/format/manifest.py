@@ -110,7 +110,7 @@ def read_manifest(body: bytes, path: str, *, expected_size: int | None = None) -
         path: The path for messages.
         expected_size: The `file_size` that the manifest list records.
     """
-    return _entries(read_rows(body, path, ENTRY, expected_size), path)
+    return entries_of(read_rows(body, path, ENTRY, expected_size), path)
 
 
 def live_entries(manifests: Iterable[Iterable[ManifestEntry]]) -> list[ManifestEntry]:
@@ -129,7 +129,8 @@ def live_entries(manifests: Iterable[Iterable[ManifestEntry]]) -> list[ManifestE
     return [entry for entry in added if entry.identity not in deleted] if deleted else added
 
 
-def _entries(rows: Iterator[Row], path: str) -> Iterator[ManifestEntry]:
+def entries_of(rows: Iterable[Row], path: str) -> Iterator[ManifestEntry]:
+    """Check and convert rows of the fields `ENTRY`, one after another."""
     new = tuple.__new__
     for version, kind, partition, bucket, file in rows:
         level, name, size, extra_files, index, external_path, source, row_count = file

@@ -2,26 +2,39 @@
 
 from lakesweep.format.avro.wants import Want
 
-ENTRY = (
+RAW = Want("", "raw")
+"""The bytes of the whole record."""
+_FILE = (
+    Want("_LEVEL", "int", required=True),
+    Want("_FILE_NAME", "string", required=True),
+    Want("_FILE_SIZE", "int", required=True),
+    Want("_EXTRA_FILES", "strings", required=True),
+    Want("_EMBEDDED_FILE_INDEX", "bytes"),
+    Want("_EXTERNAL_PATH", "string"),
+    Want("_FILE_SOURCE", "int"),
+    Want("_ROW_COUNT", "int", required=True),
+)
+_BEFORE_FILE = (
     Want("_VERSION", "int", required=True),
     Want("_KIND", "int", required=True),
     Want("_PARTITION", "bytes", required=True),
     Want("_BUCKET", "int", required=True),
+)
+ENTRY = (*_BEFORE_FILE, Want("_FILE", "record", required=True, fields=_FILE))
+RAW_ENTRY = (
+    *_BEFORE_FILE,
     Want(
         "_FILE",
         "record",
         required=True,
         fields=(
-            Want("_LEVEL", "int", required=True),
-            Want("_FILE_NAME", "string", required=True),
-            Want("_FILE_SIZE", "int", required=True),
-            Want("_EXTRA_FILES", "strings", required=True),
-            Want("_EMBEDDED_FILE_INDEX", "bytes"),
-            Want("_EXTERNAL_PATH", "string"),
-            Want("_FILE_SOURCE", "int"),
-            Want("_ROW_COUNT", "int", required=True),
+            *_FILE,
+            Want("_SCHEMA_ID", "int", required=True),
+            Want("_CREATION_TIME", "int"),
+            Want("_FIRST_ROW_ID", "int"),
         ),
     ),
+    RAW,
 )
 NAMES = (
     Want("_VERSION", "int", required=True),

@@ -32,8 +32,7 @@ def read_rows(body: bytes, path: str, wants: tuple[Want, ...], expected_size: in
         FormatError: The file is damaged.
         UnsupportedFormatError: Only a later version or an additional package can read the file.
     """
-    if expected_size is not None and len(body) != expected_size:
-        raise FormatError(f"{path}: expected {expected_size} bytes, as recorded in the metadata, found {len(body)}")
+    check_size(body, path, expected_size)
     if body.startswith(avro.MAGIC):
         return projection.read_rows(avro.read_container(body, path), wants)
     if body.startswith(ORC_MAGIC):
@@ -44,6 +43,28 @@ def read_rows(body: bytes, path: str, wants: tuple[Want, ...], expected_size: in
         )
     found = describe(repr(body[:8]))
     raise FormatError(f"{path}: expected an Avro or ORC file, found {len(body)} bytes that begin {found}")
+
+
+def read_avro(body: bytes, path: str, expected_size: int | None) -> avro.AvroFile:
+    """Read the frame of a file whose records are to be copied, which only Avro allows.
+
+    Raises:
+        FormatError: The file is damaged.
+        UnsupportedFormatError: It is a file of another container format, with the code `manifest_format`.
+    """
+    check_size(body, path, expected_size)
+    for name, magic in (("ORC", ORC_MAGIC), ("Parquet", PARQUET_MAGIC)):
+        if body.startswith(magic):
+            raise UnsupportedFormatError(
+                f"{path}: expected an Avro file, whose records can be copied, found {name}", code="manifest_format"
+            )
+    return avro.read_container(body, path)
+
+
+def check_size(body: bytes, path: str, expected_size: int | None) -> None:
+    """Refuse a file of another size than other metadata records."""
+    if expected_size is not None and len(body) != expected_size:
+        raise FormatError(f"{path}: expected {expected_size} bytes, as recorded in the metadata, found {len(body)}")
 
 
 def check_version(version: int, expected: int, path: str) -> None:

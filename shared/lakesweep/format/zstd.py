@@ -29,3 +29,13 @@ def unzstd(data: bytes, size: int) -> bytes:
     if len(plain) < size and not (frame.eof and not frame.unused_data):
         raise ValueError("no single whole zstd frame")
     return plain
+
+
+def make_zstd(data: bytes, level: int) -> bytes:
+    """Return the data as one frame.
+
+    Raises:
+        ValueError: There is no such level.
+    """
+    packed: bytes = zstd_module().compress(data, level)
+    return packed

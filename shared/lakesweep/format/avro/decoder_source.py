@@ -51,6 +51,8 @@ class DecoderWriter:
         self._depth += 1
         self._add("size = len(buf)", "pos = 0", "rows = []", f"room = {MAX_ITEMS}", "for _ in range(count):")
         self._depth += 1
+        if any(field.kind == "raw" for field in want.fields):
+            self._add("start = pos")
         row = self._value(root, want)
         self._add(f"rows.append({row})")
         self._depth -= 1
@@ -108,7 +110,7 @@ class DecoderWriter:
         if want.kind == "any":
             wanted = {name: Want(name) for name, _ in type_.fields}
         else:
-            wanted = {field.name: field for field in want.fields}
+            wanted = want.by_name
         values: dict[str, str] = {}
         for name, field_type in type_.fields:
             if name in wanted:
@@ -121,7 +123,8 @@ class DecoderWriter:
         if want.kind == "any":
             keys = self._constant(tuple(values))
             return self._assign(f"dict(zip({keys}, ({''.join(f'{value}, ' for value in values.values())})))")
-        return self._assign(f"({''.join(values.get(field.name, 'None') + ', ' for field in want.fields)})")
+        row = ["buf[start:pos]" if each.kind == "raw" else values.get(each.name, "None") for each in want.fields]
+        return self._assign(f"({''.join(value + ', ' for value in row)})")
 
     def _collection(self, type_: AvroType, want: Want) -> str:
         result, is_map = self._variable(), type_.kind == "map"

@@ -96,7 +96,8 @@ class _Writer:
             patterns.append(pattern)
             values[name] = value
         fields = () if place.want is None else place.want.fields
-        return b"".join(patterns), f"({''.join(values.get(field.name, 'None') + ', ' for field in fields)})"
+        row = ["found[0]" if each.kind == "raw" else values.get(each.name, "None") for each in fields]
+        return b"".join(patterns), f"({''.join(value + ', ' for value in row)})"
 
     def _union(self, place: Place) -> tuple[bytes, str]:
         if not place.seen:

@@ -29,7 +29,7 @@ class Place:
         if want is not None and want.kind in ("records", "any"):
             raise UnusualError
         if kind == "record":
-            wanted = {} if want is None else {field.name: field for field in want.fields}
+            wanted = {} if want is None else want.by_name
             self.parts = tuple(Place(field, wanted.get(name)) for name, field in type_.fields)
         elif kind == "union":
             others = [branch.kind for branch in type_.branches if branch.kind != "null"]

@@ -14,6 +14,7 @@ used.
 import struct
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
@@ -24,7 +25,7 @@ from lakesweep.format.avro.schema import parse_avro_schema
 from lakesweep.format.avro.wants import Want
 from lakesweep.format.values.json_document import describe, parse_value, shorten
 
-__all__ = ["Row", "Want", "compile_decoder", "project", "read_rows"]
+__all__ = ["Row", "Want", "compile_decoder", "project", "read_blocks", "read_rows"]
 
 Row = tuple[Any, ...]
 
@@ -37,10 +38,15 @@ def read_rows(file: AvroFile, wants: tuple[Want, ...]) -> Iterator[Row]:
     Raises:
         FormatError: A block is damaged, or a wanted field is missing or has another type.
     """
-    return _rows(file, compile_decoder(file.schema_text, wants, file.path))
+    return chain.from_iterable(read_blocks(file, wants))
 
 
-def _rows(file: AvroFile, decode: Callable[[bytes, int], list[Row]]) -> Iterator[Row]:
+def read_blocks(file: AvroFile, wants: tuple[Want, ...]) -> Iterator[list[Row]]:
+    """Decode the wanted fields of every record, like `read_rows`, and yield the rows of each block."""
+    return _blocks(file, compile_decoder(file.schema_text, wants, file.path))
+
+
+def _blocks(file: AvroFile, decode: Callable[[bytes, int], list[Row]]) -> Iterator[list[Row]]:
     for count, data in file.blocks():
         try:
             rows = decode(data, count)
@@ -48,7 +54,7 @@ def _rows(file: AvroFile, decode: Callable[[bytes, int], list[Row]]) -> Iterator
         except (IndexError, ValueError, OverflowError) as error:
             found = shorten(str(error)) if isinstance(error, ValueError) else "records that reach past its end"
             raise FormatError(f"{file.path}: expected a block of {count} whole records, found {found}") from error
-        yield from rows
+        yield rows
 
 
 def compile_decoder(schema_text: bytes, wants: tuple[Want, ...], path: str) -> Callable[[bytes, int], list[Row]]:

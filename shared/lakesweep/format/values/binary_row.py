@@ -16,10 +16,10 @@ from typing import NamedTuple
 from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format.values.data_type import DataType
 
-_MAX_COMPACT_DECIMAL = 18
-_MAX_COMPACT_TIMESTAMP = 3
+MAX_COMPACT_DECIMAL = 18
+MAX_COMPACT_TIMESTAMP = 3
 
-_FIXED = {
+FIXED = {
     "BOOLEAN": "<?",
     "TINYINT": "<b",
     "SMALLINT": "<h",
@@ -30,9 +30,9 @@ _FIXED = {
     "FLOAT": "<f",
     "DOUBLE": "<d",
 }
-_TEXT = frozenset(("CHAR", "VARCHAR"))
-_BYTES = frozenset(("BINARY", "VARBINARY"))
-_TIMESTAMPS = frozenset(("TIMESTAMP", "TIMESTAMP_LTZ"))
+TEXT = frozenset(("CHAR", "VARCHAR"))
+BYTES = frozenset(("BINARY", "VARBINARY"))
+TIMESTAMPS = frozenset(("TIMESTAMP", "TIMESTAMP_LTZ"))
 
 
 class Timestamp(NamedTuple):
@@ -58,7 +58,7 @@ def decode_row(data: bytes, types: Sequence[DataType], path: str) -> tuple[objec
         found = int.from_bytes(data[:4], "big") if len(data) >= 4 else f"{len(data)} bytes"
         raise FormatError(f"{path}: expected a row of {len(types)} fields, found {found}")
     row = data[4:]
-    slots = (arity + 63 + 8) // 64 * 8
+    slots = null_bytes(arity)
     if len(row) < slots + 8 * arity:
         raise FormatError(f"{path}: expected a row of {slots + 8 * arity} bytes or more, found {len(row)}")
     try:
@@ -69,6 +69,11 @@ def decode_row(data: bytes, types: Sequence[DataType], path: str) -> tuple[objec
         raise FormatError(f"{path}: expected a row of {len(types)} fields, found {error}") from error
     except UnsupportedFormatError as error:
         raise UnsupportedFormatError(f"{path}: {error}", code=error.code) from error
+
+
+def null_bytes(arity: int) -> int:
+    """Return the bytes of the header and the null bits of a row."""
+    return (arity + 63 + 8) // 64 * 8
 
 
 class _BrokenRowError(Exception):
@@ -82,18 +87,18 @@ def _is_null(row: bytes, index: int) -> bool:
 
 def _value(row: bytes, slot: int, type_: DataType) -> object:
     root = type_.root
-    if code := _FIXED.get(root):
+    if code := FIXED.get(root):
         return struct.unpack_from(code, row, slot)[0]
-    if root in _BYTES:
+    if root in BYTES:
         return _sized(row, slot)
-    if root in _TEXT:
+    if root in TEXT:
         try:
             return _sized(row, slot).decode("utf-8")
         except UnicodeDecodeError as error:
             raise _BrokenRowError("text that is not UTF-8") from error
     if root == "DECIMAL":
         return _decimal(row, slot, type_.precision or 0, type_.scale or 0)
-    if root in _TIMESTAMPS:
+    if root in TIMESTAMPS:
         return _timestamp(row, slot, type_.precision or 0)
     raise UnsupportedFormatError(f"expected a type that partition keys have, found {root}", code="unsupported_type")
 
@@ -110,7 +115,7 @@ def _sized(row: bytes, slot: int) -> bytes:
 
 
 def _decimal(row: bytes, slot: int, precision: int, scale: int) -> Decimal:
-    if precision <= _MAX_COMPACT_DECIMAL:
+    if precision <= MAX_COMPACT_DECIMAL:
         unscaled = int.from_bytes(row[slot : slot + 8], "little", signed=True)
     else:
         offset, length = _pointer(row, slot)
@@ -124,7 +129,7 @@ def _decimal(row: bytes, slot: int, precision: int, scale: int) -> Decimal:
 
 
 def _timestamp(row: bytes, slot: int, precision: int) -> Timestamp:
-    if precision <= _MAX_COMPACT_TIMESTAMP:
+    if precision <= MAX_COMPACT_TIMESTAMP:
         return Timestamp(int.from_bytes(row[slot : slot + 8], "little", signed=True), 0)
     offset, nanos = _pointer(row, slot)
     if nanos > 999_999:

@@ -1,0 +1,114 @@
+"""Raw entries: the entries of a manifest together with their bytes, so that a commit can copy them.
+
+An entry is never encoded again. A reader deletes a file only if every value of the DELETE equals the ADD's byte by
+byte, and a copy also keeps fields of later versions and statistics that Lakesweep does not know. To make the ADD of a
+file its DELETE, one byte changes: in a record that begins with the two numbers `_VERSION` and `_KIND`, the kind is the
+second byte. So a writer's schema of another form is refused.
+
+Source: Paimon `ManifestEntry`, `FileEntry.Identifier`, `ManifestFileBlockMerger`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from lakesweep.errors import FormatError, UnsupportedFormatError
+from lakesweep.format.avro.container import AvroFile
+from lakesweep.format.avro.projection import read_blocks
+from lakesweep.format.avro.schema import parse_avro_schema
+from lakesweep.format.manifest import ManifestEntry, entries_of
+from lakesweep.format.manifest_fields import RAW_ENTRY
+from lakesweep.format.metadata_file import read_avro
+from lakesweep.format.values.json_document import describe
+
+_ADD = b"\x04\x00"
+"""The version 2 and the kind 0, as Avro writes them."""
+_DELETE = b"\x04\x02"
+_VERSION_BYTE = 4
+_FIRST_FIELDS = ("_VERSION", "_KIND")
+_SHARED = 8
+"""So many of the fields of `_FILE` are those that `entries_of` expects."""
+
+
+class RawEntry(NamedTuple):
+    """One entry and its bytes."""
+
+    record: bytes
+    """The whole Avro record, as in the file."""
+    entry: ManifestEntry
+    schema_id: int
+    """The schema with which the data file was written."""
+    creation_time_ms: int | None
+    """The wall clock of the writer without its zone, in milliseconds as if it were UTC."""
+    first_row_id: int | None
+
+    @property
+    def is_add(self) -> bool:
+        """Tell whether the record, which `as_delete` may have changed, is an ADD."""
+        return self.record[1] == 0
+
+
+@dataclass(frozen=True, slots=True)
+class RawManifest:
+    """A manifest with a valid frame."""
+
+    path: str
+    schema_text: bytes
+    """The writer's schema, of all records."""
+    _file: AvroFile = field(repr=False)
+
+    def entries(self) -> Iterator[RawEntry]:
+        """Decode the entries, in the order of the file.
+
+        An error may come after some of them; the entries so far are not all.
+
+        Raises:
+            FormatError: The file is damaged.
+            UnsupportedFormatError: A later version wrote it.
+        """
+        new = tuple.__new__  # The constructor of a named tuple takes twice as long.
+        for rows in read_blocks(self._file, RAW_ENTRY):
+            plain = [(version, kind, part, bucket, file[:_SHARED]) for version, kind, part, bucket, file, _ in rows]
+            for entry, (_, kind, _, _, file, record) in zip(entries_of(plain, self.path), rows, strict=True):
+                if record[0] != _VERSION_BYTE or record[1] != kind << 1:
+                    raise _odd_start(record, self.path)
+                yield new(RawEntry, (record, entry, *file[_SHARED:]))
+
+
+def read_raw_manifest(body: bytes, path: str, *, expected_size: int | None = None) -> RawManifest:
+    """Read the frame of a manifest.
+
+    Args:
+        body: The whole file.
+        path: The path for messages.
+        expected_size: The `file_size` that the manifest list records.
+
+    Raises:
+        FormatError: The frame is damaged, or the size differs.
+        UnsupportedFormatError: The file is not Avro (`manifest_format`), or its records do not begin with the version
+            and the kind (`manifest_schema`).
+    """
+    file = read_avro(body, path, expected_size)
+    fields = parse_avro_schema(file.schema, path).fields[:2]
+    if tuple((name, type_.kind) for name, type_ in fields) != tuple((name, "int") for name in _FIRST_FIELDS):
+        found = ", ".join(f"{describe(name)}: {type_.kind}" for name, type_ in fields) or "no plain record"
+        raise UnsupportedFormatError(
+            f"{path}: expected records that begin with _VERSION: int, _KIND: int, found {found}",
+            code="manifest_schema",
+        )
+    return RawManifest(path, file.schema_text, file)
+
+
+def as_delete(record: bytes) -> bytes:
+    """Return the DELETE of the file that this record adds.
+
+    Raises:
+        FormatError: The record is not an ADD.
+    """
+    if record[:2] != _ADD:
+        raise _odd_start(record, "a record")
+    return _DELETE + record[2:]
+
+
+def _odd_start(record: bytes, path: str) -> FormatError:
+    return FormatError(f"{path}: expected an entry that begins 0400 or 0402, found {record[:2].hex()}")
