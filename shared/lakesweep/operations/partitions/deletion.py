@@ -10,7 +10,7 @@ Source: Paimon `FileStoreCommitImpl#tryCommitOnce`, `CommitScanner#readOverwrite
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lakesweep.commit.base import Attempt, Prepared
+from lakesweep.commit.environment import IDENTIFIER, Attempt, Prepared
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
 from lakesweep.format.index_manifest_writer import RawIndex, read_raw_index_manifest, write_index_manifest
 from lakesweep.format.manifest import DELETION_VECTORS
@@ -28,7 +28,6 @@ from lakesweep.storage.store import Store
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 from lakesweep.table.metadata import MAX_METADATA_BYTES
 
-BATCH_IDENTIFIER = (1 << 63) - 1
 POSTPONED = -2
 """The option `bucket` of a table whose files may lie in a bucket of this number. Only there are such files dropped."""
 _TARGET = ("manifest.target-file-size", "8 MB")
@@ -106,9 +105,7 @@ def removed_of(schema: TableSchema, content: Content, index: RawIndex | None, ro
     """
     rows = frozenset(rows)
     bucket = schema.options.get("bucket", "").strip()
-    files = tuple(
-        found for found in content.live(rows) if found[1].entry.bucket >= 0 or bucket == str(POSTPONED)
-    )
+    files = tuple(found for found in content.live(rows) if found[1].entry.bucket >= 0 or bucket == str(POSTPONED))
     if index is None:
         return Removed(files, None, None, 0)
     kept = tuple(record for record, entry in index.rows if entry.partition not in rows)
@@ -190,7 +187,7 @@ def prepared(
         changelog_manifest_list_size=None,
         index_manifest=index_name,
         commit_user=attempt.commit_user,
-        commit_identifier=BATCH_IDENTIFIER,
+        commit_identifier=IDENTIFIER,
         commit_kind="OVERWRITE",
         time_ms=attempt.now_ms,
         total_record_count=total - removed.row_count,

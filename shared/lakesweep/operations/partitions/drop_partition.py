@@ -6,16 +6,19 @@ does. The report counts these files. Source: Paimon `FileStoreCommitImpl#dropPar
 
 from collections.abc import Callable, Sequence
 
-from lakesweep.errors import MaintenanceError, RefusedError
+from lakesweep.errors import MaintenanceError, RefusedError, UsageError
 from lakesweep.format.index_manifest_writer import RawIndex
 from lakesweep.format.manifest import ManifestMeta
 from lakesweep.format.values.binary_row import decode_row
 from lakesweep.model.partitions.expiry import Due
-from lakesweep.model.partitions.spec import PartitionSpec, check_default_name, parse_specs
+from lakesweep.model.partitions.spec import PartitionSpec, matcher, parse_specs, refuse_ambiguous
 from lakesweep.model.report import RunReport
 from lakesweep.operations.partitions.arguments import DropArguments
 from lakesweep.operations.partitions.contents import Content, Contents, Values
-from lakesweep.operations.partitions.run import Choose, Selection, Task, carry_out
+from lakesweep.operations.partitions.run import carry_out
+from lakesweep.operations.partitions.task import Choose, Selection, Task
+from lakesweep.operations.tags.options import declared_zone
+from lakesweep.runs.fleet import ruling_of
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView, begin
@@ -36,27 +39,27 @@ def drop_partition(table: Table, arguments: DropArguments, *, execute: bool) -> 
     try:
         view = begin(table, OPERATION)
         schema = view.schema
-        if not schema.partition_keys:
-            raise RefusedError(
-                f"table {table.ref} has no partitions; expected partition keys. lakesweep truncate TABLE takes out "
-                "all rows",
-                code="not_partitioned",
-            )
+        options = {**schema.options, **arguments.options}
+        keys, types, name = schema.partition_keys, schema.partition_types, options.get(*DEFAULT_NAME)
+        has_zone = any(type_.root == "TIMESTAMP_LTZ" for type_ in types)
+        zone = declared_zone(table, None, ruling_of(table)) if has_zone else None
+        specs = parse_specs(arguments.specs, keys, types, name, zone)
     except RefusedError as error:
+        if error.code == "bad_partition":
+            raise UsageError(f"table {table.ref}: {error}", code=error.code) from error
         return refused(table, OPERATION, error)
-    options = {**schema.options, **arguments.options}
-    specs = parse_specs(arguments.specs, schema.partition_keys, schema.partition_types, options.get(*DEFAULT_NAME))
+    matches = matcher(specs)
 
-    def matches(values: Values) -> bool:
-        return any(spec.matches(values) for spec in specs)
+    def check(found: Sequence[Values]) -> None:
+        refuse_ambiguous(specs, found, keys, types, name)
 
-    contents = Contents(view.table.store, str(table.ref), schema.partition_types, matches, _passes_over(view, specs))
+    contents = Contents(view.table.store, str(table.ref), types, matches, _passes_over(view, specs))
     task = Task(
         operation=OPERATION,
         arguments=arguments.to_json(),
         catalog=arguments.catalog,
         contents=contents,
-        choose=choose_matching(matches, lambda found: check_default_name(specs, found, options.get(*DEFAULT_NAME))),
+        choose=choose_matching(matches, check),
         options=options,
         fallback_reappears=arguments.fallback_reappears,
     )
@@ -70,15 +73,16 @@ def choose_matching(
 
     Args:
         matches: Tells whether a partition's values match.
-        check: Called with the values of all partitions that match.
+        check: Called with the values of all partitions.
     """
 
     def choose(content: Content, index: RawIndex | None) -> Selection:
-        found = [facts for facts in content.partitions() if facts.files and matches(facts.values)]
+        there = [facts for facts in content.partitions() if facts.files]
+        check([facts.values for facts in there])
+        found = [facts for facts in there if matches(facts.values)]
         rows = {facts.row for facts in found}
         indexed = {entry.partition for _, entry in index.rows} if index is not None else set()
         alone = frozenset(row for row in indexed - rows if matches(content.source.values(row)))
-        check([facts.values for facts in found])
         found.sort(key=lambda facts: tuple((value is not None, str(value)) for value in facts.values))
         return Selection(tuple(Due(facts, None, "asked for") for facts in found), alone)
 

@@ -18,7 +18,8 @@ from lakesweep.model.partitions.rules import PartitionRules, partition_rules
 from lakesweep.model.report import RunReport
 from lakesweep.operations.partitions.arguments import ExpirePartitionsArguments
 from lakesweep.operations.partitions.contents import Content, Contents, Values
-from lakesweep.operations.partitions.run import Selection, Task, carry_out
+from lakesweep.operations.partitions.run import carry_out
+from lakesweep.operations.partitions.task import Selection, Task
 from lakesweep.operations.tags.options import declared_zone
 from lakesweep.runs.fleet import ruling_of
 from lakesweep.runs.reports import refused, report_of

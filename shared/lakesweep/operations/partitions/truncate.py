@@ -5,7 +5,8 @@ from lakesweep.model.report import RunReport
 from lakesweep.operations.partitions.arguments import TruncateArguments
 from lakesweep.operations.partitions.contents import Contents
 from lakesweep.operations.partitions.drop_partition import choose_matching
-from lakesweep.operations.partitions.run import Task, carry_out
+from lakesweep.operations.partitions.run import carry_out
+from lakesweep.operations.partitions.task import Task
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import begin

@@ -3,7 +3,12 @@
 from typing import Any
 
 from lakesweep.model.report import RunReport
-from lakesweep.operations.partitions.arguments import Catalog, DropArguments, ExpirePartitionsArguments, TruncateArguments
+from lakesweep.operations.partitions.arguments import (
+    Catalog,
+    DropArguments,
+    ExpirePartitionsArguments,
+    TruncateArguments,
+)
 from lakesweep.operations.partitions.drop_partition import drop_partition
 from lakesweep.operations.partitions.expire_partitions import expire_partitions
 from lakesweep.operations.partitions.truncate import truncate
