@@ -66,7 +66,10 @@ def rows_of(due: Sequence[Due]) -> frozenset[bytes]:
     return frozenset(each.facts.row for each in due)
 
 
-def summary_of(view: TableView, task: Task, content: Content, selection: Selection, removed: Removed) -> CommitsReport:
+def summary_of(
+    schema: TableSchema, task: Task, content: Content, selection: Selection, removed: Removed
+) -> CommitsReport:
+    """Return what a report says of the partitions to take out."""
     return CommitsReport(
         partitions=tuple(_partition(schema, each) for each in selection.due),
         rows=removed.row_count,
