@@ -17,7 +17,7 @@ from lakesweep.format.metadata_file import check_version, read_rows
 from lakesweep.format.values.json_document import check_file_name, describe
 from lakesweep.format.values.uri import check_external_path
 
-_VERSION = 2
+METADATA_VERSION = 2
 """Of entries in manifests and manifest lists."""
 _INDEX_VERSION = 1
 ADD = 0
@@ -84,8 +84,8 @@ def read_names(body: bytes, path: str) -> Iterator[EntryNames]:
     new = tuple.__new__  # The constructor of a named tuple takes twice as long.
     for version, kind, bucket, file in read_rows(body, path, NAMES, None):
         name, extra_files, external_path, *_ = file
-        if version != _VERSION:
-            check_version(version, _VERSION, path)
+        if version != METADATA_VERSION:
+            check_version(version, METADATA_VERSION, path)
         if kind != ADD and kind != DELETE:
             raise FormatError(f"{path}: expected the kind 0 or 1 of {describe(name)}, found {kind}")
         if bucket < POSTPONE_BUCKET:
@@ -134,8 +134,8 @@ def entries_of(rows: Iterable[Row], path: str) -> Iterator[ManifestEntry]:
     new = tuple.__new__
     for version, kind, partition, bucket, file in rows:
         level, name, size, extra_files, index, external_path, source, row_count = file
-        if version != _VERSION:
-            check_version(version, _VERSION, path)
+        if version != METADATA_VERSION:
+            check_version(version, METADATA_VERSION, path)
         if kind != ADD and kind != DELETE:
             raise FormatError(f"{path}: expected the kind 0 or 1 of {describe(name)}, found {kind}")
         if bucket < POSTPONE_BUCKET or level < 0 or size < 0 or row_count < 0:
@@ -186,12 +186,13 @@ def read_manifest_list(body: bytes, path: str, *, expected_size: int | None = No
         path: The path for messages.
         expected_size: The size that the snapshot states (`base_manifest_list_size` and similar fields), if any.
     """
-    return tuple(_meta(row, path) for row in read_rows(body, path, MANIFEST, expected_size))
+    return tuple(meta_of(row, path) for row in read_rows(body, path, MANIFEST, expected_size))
 
 
-def _meta(row: Row, path: str) -> ManifestMeta:
+def meta_of(row: Row, path: str) -> ManifestMeta:
+    """Check and convert a row of the fields `MANIFEST`."""
     version, name, size, added, deleted, schema_id, stats, extra_files, *ranges = row
-    check_version(version, _VERSION, path)
+    check_version(version, METADATA_VERSION, path)
     if min(size, added, deleted) < 0:
         raise FormatError(
             f"{path}: expected a size and counts of {describe(name)}, found {size}, {added} and {deleted}"
@@ -226,10 +227,11 @@ class IndexEntry(NamedTuple):
 
 def read_index_manifest(body: bytes, path: str, *, expected_size: int | None = None) -> tuple[IndexEntry, ...]:
     """Read an index manifest."""
-    return tuple(_index_entry(row, path) for row in read_rows(body, path, INDEX, expected_size))
+    return tuple(index_entry_of(row, path) for row in read_rows(body, path, INDEX, expected_size))
 
 
-def _index_entry(row: Row, path: str) -> IndexEntry:
+def index_entry_of(row: Row, path: str) -> IndexEntry:
+    """Check and convert a row of the fields `INDEX`."""
     version, kind, partition, bucket, index_type, name, size, row_count, external_path, vectors = row
     check_version(version, _INDEX_VERSION, path)
     if kind != 0:

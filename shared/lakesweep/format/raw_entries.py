@@ -21,9 +21,9 @@ from lakesweep.format.manifest_fields import RAW_ENTRY
 from lakesweep.format.metadata_file import read_avro
 from lakesweep.format.values.json_document import describe
 
-_ADD = b"\x04\x00"
+ADD_START = b"\x04\x00"
 """The version 2 and the kind 0, as Avro writes them."""
-_DELETE = b"\x04\x02"
+DELETE_START = b"\x04\x02"
 _VERSION_BYTE = 4
 _FIRST_FIELDS = ("_VERSION", "_KIND")
 _SHARED = 8
@@ -105,9 +105,9 @@ def as_delete(record: bytes) -> bytes:
     Raises:
         FormatError: The record is not an ADD.
     """
-    if record[:2] != _ADD:
+    if record[:2] != ADD_START:
         raise _odd_start(record, "a record")
-    return _DELETE + record[2:]
+    return DELETE_START + record[2:]
 
 
 def _odd_start(record: bytes, path: str) -> FormatError:

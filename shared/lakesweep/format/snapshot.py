@@ -22,6 +22,14 @@ _FIELDS = frozenset(
     )
 )  # fmt: skip
 
+WRITTEN_FIELDS = (
+    "version", "uuid", "id", "schemaId", "baseManifestList", "baseManifestListSize", "deltaManifestList",
+    "deltaManifestListSize", "changelogManifestList", "changelogManifestListSize", "indexManifest", "commitUser",
+    "writerVersion", "commitIdentifier", "commitKind", "timeMillis", "totalRecordCount", "deltaRecordCount",
+    "changelogRecordCount", "watermark", "statistics", "properties", "nextRowId", "operation",
+)  # fmt: skip
+"""The fields of a snapshot, in the order in which Paimon writes them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:

@@ -1,14 +1,32 @@
-"""Snapshots as bytes, in the order and form of Java's Jackson."""
+"""Snapshot documents, as Paimon's Java engine writes them.
 
-import json
+A document never has `operation`: Java's later releases take the operation TRUNCATE of a snapshot as permission to drop
+what the snapshot before it had. It never has `writerVersion`, whose absence means "unknown".
+
+Source: Paimon `Snapshot`.
+"""
+
 from collections.abc import Mapping
 
-from lakesweep.format.snapshot import Snapshot
+from lakesweep.format.snapshot import WRITTEN_FIELDS, Snapshot
+from lakesweep.format.values import json_document
+from lakesweep.format.values.json_text import print_object
+
+_FORMER_FIELDS = frozenset(("logOffsets",))
+"""Fields that releases before 1.4 wrote. Later ones ignore them."""
 
 
 def write_snapshot(snapshot: Snapshot, properties: Mapping[str, str] | None = None) -> bytes:
-    """Return a snapshot document. Absent fields are left out; `operation` and `writerVersion` are never written."""
-    fields: dict[str, object] = {
+    """Return the document of a snapshot, with its fields in Java's order. A field that is None is left out.
+
+    Args:
+        snapshot: Its values. `operation` is not written. For a watermark that is carried on, see `watermark_of`.
+        properties: Texts for `properties`; without any, the field is left out.
+
+    Raises:
+        FormatError: A text contains half a character, which UTF-8 cannot encode.
+    """
+    values: dict[str, object] = {
         "version": snapshot.version,
         "uuid": snapshot.uuid,
         "id": snapshot.id,
@@ -29,8 +47,43 @@ def write_snapshot(snapshot: Snapshot, properties: Mapping[str, str] | None = No
         "changelogRecordCount": snapshot.changelog_record_count,
         "watermark": snapshot.watermark,
         "statistics": snapshot.statistics,
-        "properties": None if properties is None else dict(properties),
+        "properties": dict(properties) if properties else None,
         "nextRowId": snapshot.next_row_id,
     }
-    stated = {key: value for key, value in fields.items() if value is not None}
-    return json.dumps(stated, indent=2, separators=(",", " : "), ensure_ascii=False).encode()
+    written = {field: values[field] for field in WRITTEN_FIELDS if values.get(field) is not None}
+    return print_object(written, f"snapshot {snapshot.id}")
+
+
+def properties_of(body: bytes, path: str) -> Mapping[str, str]:
+    """Return the `properties` of a snapshot document, empty if it has none.
+
+    Raises:
+        FormatError: The document is not an object, or a property is not a text.
+    """
+    properties = json_document.get_object(json_document.parse_object(body, path), "properties", path)
+    return {
+        json_document.check_str(name, path, "properties"): json_document.check_str(value, path, "properties")
+        for name, value in properties.items()
+    }
+
+
+def watermark_of(body: bytes, path: str) -> int | None:
+    """Return the watermark of a snapshot document exactly as it is there.
+
+    `parse_snapshot` reads the smallest number, which means "no watermark", as None. A commit carries on the number.
+
+    Raises:
+        FormatError: The document is not an object, or the watermark is not a 64-bit integer.
+    """
+    return json_document.get_int(json_document.parse_object(body, path), "watermark", path)
+
+
+def unknown_fields(body: bytes, path: str) -> tuple[str, ...]:
+    """Return the keys of a snapshot document that Lakesweep does not know, in their order. Null counts as absent.
+
+    Raises:
+        FormatError: The document is not an object.
+    """
+    document = json_document.parse_object(body, path)
+    known = _FORMER_FIELDS.union(WRITTEN_FIELDS)
+    return tuple(field for field, value in document.items() if field not in known and value is not None)

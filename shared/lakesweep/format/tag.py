@@ -5,20 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from lakesweep.format.snapshot import Snapshot, snapshot_of
+from lakesweep.format.snapshot import WRITTEN_FIELDS, Snapshot, snapshot_of
 from lakesweep.format.values import json_document
 from lakesweep.format.values.json_text import RawNumber, parse_raw, print_object
 
 _CREATE_TIME = "tagCreateTime"
 _TIME_RETAINED = "tagTimeRetained"
-_WRITTEN = (
-    "version", "uuid", "id", "schemaId", "baseManifestList", "baseManifestListSize", "deltaManifestList",
-    "deltaManifestListSize", "changelogManifestList", "changelogManifestListSize", "indexManifest", "commitUser",
-    "writerVersion", "commitIdentifier", "commitKind", "timeMillis", "totalRecordCount", "deltaRecordCount",
-    "changelogRecordCount", "watermark", "statistics", "properties", "nextRowId", "operation",
-)  # fmt: skip
-"""The fields of a snapshot in the order in which Paimon writes them."""
-
 _SECOND_NS = 1_000_000_000
 _MAX_SECONDS = (1 << 63) - 1
 
@@ -69,8 +61,8 @@ def tag_body(snapshot_body: bytes, path: str, create_time: datetime | None, time
     for field in (_CREATE_TIME, _TIME_RETAINED):
         document.pop(field, None)
     # Paimon leaves out null fields.
-    known = {field: document[field] for field in _WRITTEN if document.get(field) is not None}
-    others = {field: value for field, value in document.items() if field not in _WRITTEN}
+    known = {field: document[field] for field in WRITTEN_FIELDS if document.get(field) is not None}
+    others = {field: value for field, value in document.items() if field not in WRITTEN_FIELDS}
     life: dict[str, object] = {}
     if time_retained_ns is not None:
         if create_time is None:

@@ -110,10 +110,15 @@ def _unscaled(value: Decimal, type_: DataType) -> int:
         raise _no_value(value, type_)
     shift = exponent + (type_.scale or 0)
     number = int("".join(map(str, digits)) or "0")
-    number, rest = (number * 10**shift, 0) if shift >= 0 else divmod(number, 10**-shift)
-    if rest or number >= 10 ** max(type_.precision or 0, 1):
+    scaled, rest = divmod(number * _ten_to(shift), _ten_to(-shift))
+    if rest or scaled >= _ten_to(max(type_.precision or 0, 1)):
         raise _no_value(value, type_)
-    return -number if sign else number
+    return -scaled if sign else scaled
+
+
+def _ten_to(exponent: int) -> int:
+    """Return a power of ten, or 1 for a negative exponent."""
+    return int("1" + "0" * exponent)
 
 
 def _pointer(offset: int, length: int) -> bytes:
