@@ -12,6 +12,7 @@ refuses the commit.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StorageError
@@ -173,9 +174,7 @@ class Contents:
         delta = (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
         sizes = dict((base, delta))
         for name, body in self._read(sizes, [name for name in sizes if name not in self._lists]):
-            self._lists[name] = self._decoded(
-                body, name, lambda data, path, name=name: read_raw_list(data, path, expected_size=sizes[name])
-            )
+            self._lists[name] = self._decoded(body, name, partial(read_raw_list, expected_size=sizes[name]))
         lists = (self._lists[base[0]], self._lists[delta[0]])
         metas = [meta for each in lists for meta in each.metas]
         needed = [meta for meta in metas if whole or not self.passes_over(meta)]

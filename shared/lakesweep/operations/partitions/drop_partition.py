@@ -9,19 +9,20 @@ from collections.abc import Callable, Sequence
 from lakesweep.errors import MaintenanceError, RefusedError, UsageError
 from lakesweep.format.index_manifest_writer import RawIndex
 from lakesweep.format.manifest import ManifestMeta
+from lakesweep.format.schema import TableSchema
 from lakesweep.format.values.binary_row import decode_row
 from lakesweep.model.partitions.expiry import Due
 from lakesweep.model.partitions.spec import PartitionSpec, matcher, parse_specs, refuse_ambiguous
 from lakesweep.model.report import RunReport
 from lakesweep.operations.partitions.arguments import DropArguments
 from lakesweep.operations.partitions.contents import Content, Contents, Values
+from lakesweep.operations.partitions.opened import opened
 from lakesweep.operations.partitions.run import carry_out
 from lakesweep.operations.partitions.task import Choose, Selection, Task
 from lakesweep.operations.tags.options import declared_zone
 from lakesweep.runs.fleet import ruling_of
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import TableView, begin
 
 OPERATION = "drop-partition"
 DEFAULT_NAME = ("partition.default-name", "__DEFAULT_PARTITION__")
@@ -37,8 +38,8 @@ def drop_partition(table: Table, arguments: DropArguments, *, execute: bool) -> 
         LeaseHeldError: Another run maintains the table.
     """
     try:
-        view = begin(table, OPERATION)
-        schema = view.schema
+        target = opened(table, OPERATION, execute=execute)
+        schema = target.schema
         options = {**schema.options, **arguments.options}
         keys, types, name = schema.partition_keys, schema.partition_types, options.get(*DEFAULT_NAME)
         has_zone = any(type_.root == "TIMESTAMP_LTZ" for type_ in types)
@@ -53,7 +54,7 @@ def drop_partition(table: Table, arguments: DropArguments, *, execute: bool) -> 
     def check(found: Sequence[Values]) -> None:
         refuse_ambiguous(specs, found, keys, types, name)
 
-    contents = Contents(view.table.store, str(table.ref), types, matches, _passes_over(view, specs))
+    contents = Contents(target.store, str(table.ref), types, matches, _passes_over(schema, specs))
     task = Task(
         operation=OPERATION,
         arguments=arguments.to_json(),
@@ -63,7 +64,7 @@ def drop_partition(table: Table, arguments: DropArguments, *, execute: bool) -> 
         options=options,
         fallback_reappears=arguments.fallback_reappears,
     )
-    return carry_out(table, view, task, execute=execute)
+    return carry_out(target, task, execute=execute)
 
 
 def choose_matching(
@@ -89,12 +90,12 @@ def choose_matching(
     return choose
 
 
-def _passes_over(view: TableView, specs: Sequence[PartitionSpec]) -> Callable[[ManifestMeta], bool]:
+def _passes_over(schema: TableSchema, specs: Sequence[PartitionSpec]) -> Callable[[ManifestMeta], bool]:
     """Return what tells whether a manifest has none of the partitions, by its statistics.
 
     Paimon's readers trust the same statistics, so a file that they hide is read by nobody.
     """
-    keys, types = view.schema.partition_keys, view.schema.partition_types
+    keys, types = schema.partition_keys, schema.partition_types
 
     def passes_over(meta: ManifestMeta) -> bool:
         if meta.partition_min is None or meta.partition_max is None:

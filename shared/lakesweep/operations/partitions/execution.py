@@ -20,20 +20,20 @@ from lakesweep.operations.partitions.deletion import (
     removed_of,
     statistics_of,
 )
+from lakesweep.operations.partitions.opened import Opened
 from lakesweep.operations.partitions.task import Selection, Task, check_allowed, large, rows_of, summary_of
 from lakesweep.runs.execution import finish_begun, require_area
 from lakesweep.runs.fleet import check_policy
 from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.reports import report_of
-from lakesweep.runs.session import Table
-from lakesweep.runs.view import TableView
 
 
 class Execution:
     """One execution: a commit for each batch."""
 
-    def __init__(self, table: Table, view: TableView, task: Task) -> None:
-        self._table, self._view, self._task = table, view, task
+    def __init__(self, target: Opened, task: Task) -> None:
+        self._table, self._base, self._task = target.table, target.base, task
+        table = self._table
         self._area = require_area(table)
         self._started_ms = table.store.now_ms()
         self._id = new_id(self._started_ms)
@@ -94,7 +94,7 @@ class Execution:
             sleep=table.sleep,
             check_time=table.check_time,
             check_policy=lambda: check_policy(table, manual=not self._task.unattended),
-            first=self._base() if not self._made else None,
+            first=None if self._made else self._base,
             lease=lease,
         )
         committed = commit(env, self._prepare)
@@ -105,15 +105,10 @@ class Execution:
             self._note(committed)
         return committed
 
-    def _base(self) -> Base:
-        view = self._view
-        (newest,) = view.own_documents(view.own.snapshots[-1:])
-        return Base(newest, view.schema, view.own.schemas[-1])
-
     def _prepare(self, attempt: Attempt) -> Prepared | None:
         base, task, store = attempt.base, self._task, self._table.store
         newest = base.root
-        for warning in check_allowed(str(self._table.ref), task, newest, base.schema):
+        for warning in check_allowed(task, base):
             self._warn(warning)
         content = task.contents.read(newest.snapshot, whole=newest.snapshot.total_record_count is None)
         index = index_of(store, newest.snapshot, task.contents.corrupt)
@@ -121,7 +116,7 @@ class Execution:
         for warning in selection.warnings:
             self._warn(warning)
         whole = removed_of(base.schema, content, index, rows_of(selection.due) | selection.index_rows)
-        self._see(content, selection, whole)
+        self._see(base, content, selection, whole)
         batch = selection.due[: task.batch_size]
         removed = whole
         if len(batch) < len(selection.due):
@@ -142,11 +137,11 @@ class Execution:
         self._written = made.files
         return made
 
-    def _see(self, content: Content, selection: Selection, removed: Removed) -> None:
+    def _see(self, base: Base, content: Content, selection: Selection, removed: Removed) -> None:
         """Note what the first attempt was to take out, and which files came since."""
         names = frozenset(raw.entry.file_name for _, raw in removed.files)
         if self._first is None:
-            self._first = summary_of(self._view.schema, self._task, content, selection, removed)
+            self._first = summary_of(base.schema, self._task, content, selection, removed)
             self._known = names
         else:
             self._newer |= names - self._known

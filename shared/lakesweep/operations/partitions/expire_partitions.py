@@ -18,13 +18,14 @@ from lakesweep.model.partitions.rules import PartitionRules, partition_rules
 from lakesweep.model.report import RunReport
 from lakesweep.operations.partitions.arguments import ExpirePartitionsArguments
 from lakesweep.operations.partitions.contents import Content, Contents, Values
+from lakesweep.operations.partitions.opened import opened
 from lakesweep.operations.partitions.run import carry_out
 from lakesweep.operations.partitions.task import Selection, Task
 from lakesweep.operations.tags.options import declared_zone
 from lakesweep.runs.fleet import ruling_of
 from lakesweep.runs.reports import refused, report_of
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import TableView, begin
+from lakesweep.runs.view import TableView
 
 OPERATION = "expire-partitions"
 EXPIRATION_TIME = "partition.expiration-time"
@@ -52,8 +53,8 @@ def expire_partitions(
         LeaseHeldError: Another run maintains the table.
     """
     try:
-        view = view or begin(table, OPERATION)
-        schema = view.schema
+        target = opened(table, OPERATION, view, execute=execute)
+        schema = target.schema
         options = options_of(schema.options, arguments)
         rules = partition_rules(options)
         if rules is None:
@@ -65,7 +66,7 @@ def expire_partitions(
         if not schema.partition_keys:
             return report_of(table, OPERATION, "nothing_to_do", None)
         zone = declared_zone(table, arguments.time_zone, ruling_of(table))
-        chosen = _chooser(view, rules, zone)
+        chosen = _chooser(target, rules, zone)
         chosen(())  # a rule that cannot be applied is refused before anything is read
     except RefusedError as error:
         return refused(table, OPERATION, error)
@@ -90,7 +91,7 @@ def expire_partitions(
         arguments=arguments.to_json(),
         catalog=arguments.catalog,
         contents=Contents(
-            view.table.store,
+            target.store,
             str(table.ref),
             schema.partition_types,
             may_drop if rules.strategy == "values-time" else None,
@@ -101,13 +102,13 @@ def expire_partitions(
         batch_size=rules.batch_size,
         unattended=arguments.unattended,
     )
-    return carry_out(table, view, task, execute=execute)
+    return carry_out(target, task, execute=execute)
 
 
 def _chooser(
-    view: TableView, rules: PartitionRules, zone: tzinfo | None
+    target: Opened, rules: PartitionRules, zone: tzinfo | None
 ) -> Callable[[Sequence[PartitionFacts]], Choice]:
-    schema = view.schema
+    schema = target.schema
     return lambda partitions: choose(
-        partitions, rules, schema.partition_keys, schema.partition_types, view.now_ms, zone
+        partitions, rules, schema.partition_keys, schema.partition_types, target.now_ms, zone
     )

@@ -6,23 +6,23 @@ each attempt, since another writer may have committed. It deletes no file: expir
 
 from dataclasses import replace
 
+from lakesweep.commit.base import Base
 from lakesweep.errors import RefusedError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.partitions.deletion import index_of, removed_of
 from lakesweep.operations.partitions.execution import Execution
+from lakesweep.operations.partitions.opened import Opened
 from lakesweep.operations.partitions.shown import roots_that_show
 from lakesweep.operations.partitions.task import Task, check_allowed, large, rows_of, summary_of
 from lakesweep.runs.reports import refused, report_of
-from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView
 
 
-def carry_out(table: Table, view: TableView, task: Task, *, execute: bool) -> RunReport:
+def carry_out(target: Opened, task: Task, *, execute: bool) -> RunReport:
     """Take partitions out of a table, or say which ones a call would take out.
 
     Args:
-        table: The table, whose store caches nothing.
-        view: The table as it was just listed.
+        target: The branch.
         task: What to do.
         execute: If false, nothing changes.
 
@@ -30,29 +30,29 @@ def carry_out(table: Table, view: TableView, task: Task, *, execute: bool) -> Ru
         StorageError: A request failed before anything was committed.
         LeaseHeldError: Another run maintains the table.
     """
-    if not view.own.snapshots:
-        return report_of(table, task.operation, "nothing_to_do", None)
+    if target.base is None:
+        return report_of(target.table, task.operation, "nothing_to_do", None)
     try:
         if execute:
-            return Execution(table, view, task).report()
-        return _planned(view, task)
+            return Execution(target, task).report()
+        return _planned(target.whole(), target.base, task)
     except RefusedError as error:
-        return refused(table, task.operation, error)
+        return refused(target.table, task.operation, error)
 
 
-def _planned(view: TableView, task: Task) -> RunReport:
-    (newest,) = view.own_documents(view.own.snapshots[-1:])
+def _planned(view: TableView, base: Base, task: Task) -> RunReport:
+    snapshot = base.root.snapshot
     warnings: tuple[str, ...] = ()
     try:
-        warnings = check_allowed(str(view.table.ref), task, newest, view.schema)
+        warnings = check_allowed(task, base)
     except RefusedError as error:
         warnings = (f"this cannot be executed: {error}",)
-    content = task.contents.read(newest.snapshot)
-    index = index_of(view.table.store, newest.snapshot, task.contents.corrupt)
+    content = task.contents.read(snapshot)
+    index = index_of(view.table.store, snapshot, task.contents.corrupt)
     selection = task.choose(content, index)
     rows = rows_of(selection.due) | selection.index_rows
-    removed = removed_of(view.schema, content, index, rows)
-    commits = summary_of(view.schema, task, content, selection, removed)
+    removed = removed_of(base.schema, content, index, rows)
+    commits = summary_of(base.schema, task, content, selection, removed)
     if removed.is_empty:
         report = report_of(view.table, task.operation, "nothing_to_do", None)
         return replace(report, commits=commits, warnings=selection.warnings)

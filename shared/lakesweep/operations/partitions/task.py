@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakesweep.commit.allowed import refuse_commit
+from lakesweep.commit.base import Base
 from lakesweep.format.index_manifest_writer import RawIndex
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.values.partition_path import partition_path, value_text
 from lakesweep.model.commits_report import CommitsReport, PartitionSummary
 from lakesweep.model.partitions.expiry import Due
-from lakesweep.model.roots import Root
 from lakesweep.operations.partitions.arguments import Catalog
 from lakesweep.operations.partitions.contents import Content, Contents
 from lakesweep.operations.partitions.deletion import Removed
@@ -52,13 +52,14 @@ class Task:
     unattended: bool = False
 
 
-def check_allowed(table: str, task: Task, newest: Root, schema: TableSchema) -> tuple[str, ...]:
+def check_allowed(task: Task, base: Base) -> tuple[str, ...]:
     """Return the warnings of a commit that a table allows.
 
     Raises:
         RefusedError: The table does not allow it.
     """
-    return refuse_commit(schema, newest.snapshot, newest.body, task.catalog.type, "drop", task.fallback_reappears)
+    newest = base.root
+    return refuse_commit(base.schema, newest.snapshot, newest.body, task.catalog.type, "drop", task.fallback_reappears)
 
 
 def rows_of(due: Sequence[Due]) -> frozenset[bytes]:

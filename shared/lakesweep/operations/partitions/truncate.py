@@ -5,11 +5,11 @@ from lakesweep.model.report import RunReport
 from lakesweep.operations.partitions.arguments import TruncateArguments
 from lakesweep.operations.partitions.contents import Contents
 from lakesweep.operations.partitions.drop_partition import choose_matching
+from lakesweep.operations.partitions.opened import opened
 from lakesweep.operations.partitions.run import carry_out
 from lakesweep.operations.partitions.task import Task
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import begin
 
 OPERATION = "truncate"
 
@@ -22,16 +22,16 @@ def truncate(table: Table, arguments: TruncateArguments, *, execute: bool) -> Ru
         LeaseHeldError: Another run maintains the table.
     """
     try:
-        view = begin(table, OPERATION)
+        target = opened(table, OPERATION, execute=execute)
     except RefusedError as error:
         return refused(table, OPERATION, error)
     task = Task(
         operation=OPERATION,
         arguments=arguments.to_json(),
         catalog=arguments.catalog,
-        contents=Contents(view.table.store, str(table.ref), view.schema.partition_types, lambda values: True),
+        contents=Contents(target.store, str(table.ref), target.schema.partition_types, lambda values: True),
         choose=choose_matching(lambda values: True),
-        options={**view.schema.options, **arguments.options},
+        options={**target.schema.options, **arguments.options},
         fallback_reappears=arguments.fallback_reappears,
     )
-    return carry_out(table, view, task, execute=execute)
+    return carry_out(target, task, execute=execute)

@@ -137,7 +137,8 @@ def test_branches_are_apart() -> None:
     world.branch = "b"
     report = world.drop("dt=20240101")
     assert report.status == "done"
-    assert world.keys("branch/branch-b/snapshot/snapshot-3") and not world.keys("snapshot/snapshot-3")
+    assert world.ids("branch/branch-b/snapshot") == [2, 3]
+    assert world.ids() == [1, 2]
 
 
 def test_expiry_deletes_the_files_once_no_root_needs_them() -> None:
