@@ -8,16 +8,15 @@ partition that was written to meanwhile stays.
 Source: Paimon `PartitionExpire`, `PartitionValuesTimeExpireStrategy`, `PartitionUpdateTimeExpireStrategy`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import tzinfo
+from collections.abc import Mapping
 
-from lakesweep.errors import FormatError, RefusedError
+from lakesweep.errors import RefusedError
 from lakesweep.format.index_manifest_writer import RawIndex
-from lakesweep.model.partitions.expiry import Choice, PartitionFacts, choose
-from lakesweep.model.partitions.rules import PartitionRules, partition_rules
+from lakesweep.model.partitions.expiry import Expiry
+from lakesweep.model.partitions.rules import EXPIRATION_TIME, partition_rules
 from lakesweep.model.report import RunReport
 from lakesweep.operations.partitions.arguments import ExpirePartitionsArguments
-from lakesweep.operations.partitions.contents import Content, Contents, Values
+from lakesweep.operations.partitions.contents import Content, Contents
 from lakesweep.operations.partitions.opened import opened
 from lakesweep.operations.partitions.run import carry_out
 from lakesweep.operations.partitions.task import Selection, Task
@@ -28,7 +27,6 @@ from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView
 
 OPERATION = "expire-partitions"
-EXPIRATION_TIME = "partition.expiration-time"
 
 
 def options_of(schema: Mapping[str, str], arguments: ExpirePartitionsArguments) -> dict[str, str]:
@@ -66,21 +64,15 @@ def expire_partitions(
         if not schema.partition_keys:
             return report_of(table, OPERATION, "nothing_to_do", None)
         zone = declared_zone(table, arguments.time_zone, ruling_of(table))
-        chosen = _chooser(target, rules, zone)
-        chosen(())  # a rule that cannot be applied is refused before anything is read
+        expiry = Expiry(rules, schema.partition_keys, schema.partition_types, target.now_ms, zone)
     except RefusedError as error:
         return refused(table, OPERATION, error)
-    except FormatError as error:
-        return refused(table, OPERATION, RefusedError(f"table {table.ref}: {error}", code=error.code))
-
-    def may_drop(values: Values) -> bool:
-        return bool(chosen((PartitionFacts(b"", values, 0, 1, 0, None),)).due)
 
     def selection(content: Content, index: RawIndex | None) -> Selection:
-        choice = chosen([facts for facts in content.partitions() if facts.files])
+        choice = expiry.choose(content.partitions())
         return Selection(
             choice.due,
-            not_due=choice.kept,
+            not_due=dict(choice.kept),
             due_later=choice.due_later,
             next_due_ms=choice.next_due_ms,
             warnings=choice.warnings,
@@ -94,7 +86,7 @@ def expire_partitions(
             target.store,
             str(table.ref),
             schema.partition_types,
-            may_drop if rules.strategy == "values-time" else None,
+            expiry.may_be_due if rules.strategy == "values-time" else None,
         ),
         choose=selection,
         options=options,
@@ -103,12 +95,3 @@ def expire_partitions(
         unattended=arguments.unattended,
     )
     return carry_out(target, task, execute=execute)
-
-
-def _chooser(
-    target: Opened, rules: PartitionRules, zone: tzinfo | None
-) -> Callable[[Sequence[PartitionFacts]], Choice]:
-    schema = target.schema
-    return lambda partitions: choose(
-        partitions, rules, schema.partition_keys, schema.partition_types, target.now_ms, zone
-    )

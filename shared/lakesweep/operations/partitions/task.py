@@ -7,9 +7,9 @@ from lakesweep.commit.allowed import refuse_commit
 from lakesweep.commit.base import Base
 from lakesweep.format.index_manifest_writer import RawIndex
 from lakesweep.format.schema import TableSchema
-from lakesweep.format.values.partition_path import partition_path, value_text
 from lakesweep.model.commits_report import CommitsReport, PartitionSummary
 from lakesweep.model.partitions.expiry import Due
+from lakesweep.model.partitions.names import partition_name, value_name
 from lakesweep.operations.partitions.arguments import Catalog
 from lakesweep.operations.partitions.contents import Content, Contents
 from lakesweep.operations.partitions.deletion import Removed
@@ -89,14 +89,11 @@ def _partition(schema: TableSchema, due: Due) -> PartitionSummary:
     facts = due.facts
     keys, types = schema.partition_keys, schema.partition_types
     return PartitionSummary(
-        partition_path(keys, types, facts.values, legacy_name=False).rstrip("/"),
-        {
-            key: None if value is None else value_text(value, type_, legacy_name=False)
-            for key, type_, value in zip(keys, types, facts.values, strict=True)
-        },
+        partition_name(keys, types, facts.values),
+        {key: value_name(value, type_) for key, type_, value in zip(keys, types, facts.values, strict=True)},
         facts.rows,
         facts.files,
-        facts.bytes,
+        facts.size_bytes,
         due.time_ms,
         due.why,
     )
