@@ -4,17 +4,25 @@ The document decides about deletion, so nothing in it is guessed. An unknown wor
 could empty a table makes the whole document invalid.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
-from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
-from lakesweep.format.values.json_document import describe, parse_object, shorten
+from lakesweep.errors import MaintenanceError, RefusedError, UsageError
 from lakesweep.format.values.options import parse_int, parse_stated_ms
 from lakesweep.format.values.zone import parse_zone
-from lakesweep.model.policy import INT_MAX, FleetPolicy, FleetRule, KeepRules, Mode, SnapshotRetention
+from lakesweep.model.fleet_json import bad_policy, check_keys, document_of, refuse
+from lakesweep.model.policy import (
+    CATALOG_TYPES,
+    INT_MAX,
+    CatalogType,
+    FleetPolicy,
+    FleetRule,
+    KeepRules,
+    Mode,
+    SnapshotRetention,
+)
 
 T = TypeVar("T")
 
@@ -23,7 +31,7 @@ POLICY_FORMAT_VERSION = 1
 _DOCUMENT_KEYS = ("version", "rules")
 _RULE_KEYS = (
     *("tables", "mode", "pause", "min_snapshots", "min_time_retained", "protect_commit_users", "retention"),
-    *("time_zone", "tags", "external_roots"),
+    *("time_zone", "tags", "external_roots", "catalog_type", "catalog_lock", "partitions"),
 )
 _NAMES = {"min_time_retained": "min_time_retained_ms"}
 """Keys whose field of a `FleetRule` has another name."""
@@ -35,6 +43,10 @@ _COUNTS = {
 _TIME = "snapshot.time-retained"
 _STATING = ("snapshot.num-retained.min", "snapshot.num-retained.max", _TIME)
 """A retention must have one of these keys, as a table's schema must."""
+_EXPIRATION_TIME = "partition.expiration-time"
+_PARTITION_SPANS = (_EXPIRATION_TIME, "partition.expiration-check-interval")
+_PARTITION_COUNTS = ("partition.expiration-max-num", "partition.expiration-batch-size")
+_PARTITION_WORDS = (*("partition.expiration-strategy", "partition.timestamp-formatter", "partition.timestamp-pattern"),)
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 """How a location begins. Any other text would be a path below the working directory, where no table is."""
 _UPPER_BUCKET = re.compile(r"(?i:s3[an]?)://[^/]*[A-Z]")
@@ -53,20 +65,20 @@ def parse_fleet_policy(body: bytes, location: str, spell: Callable[[str], str]) 
     Raises:
         UsageError: With code `bad_policy`: the place in the document, the expected and the found value.
     """
-    document = _document(body, location)
-    _check_keys(document, _DOCUMENT_KEYS, location, "")
+    document = document_of(body, location)
+    check_keys(document, _DOCUMENT_KEYS, location, "")
     version = document.get("version")
     if type(version) is not int or version != POLICY_FORMAT_VERSION:
-        _refuse(location, "version", str(POLICY_FORMAT_VERSION), version)
+        refuse(location, "version", str(POLICY_FORMAT_VERSION), version)
     entries = document.get("rules")
     if not isinstance(entries, list):
-        _refuse(location, "rules", "an array of rules", entries)
+        refuse(location, "rules", "an array of rules", entries)
     rules: list[FleetRule] = []
     seen: dict[str, int] = {}
     for number, entry in enumerate(entries):
         rule = _Rule(entry, location, f"rules[{number}]", spell).read()
         if rule.tables in seen:
-            _refuse(location, f"rules[{number}].tables", f"another folder than rules[{seen[rule.tables]}]", rule.tables)
+            refuse(location, f"rules[{number}].tables", f"another folder than rules[{seen[rule.tables]}]", rule.tables)
         seen[rule.tables] = number
         rules.append(rule)
     return FleetPolicy(location, tuple(rules))
@@ -78,15 +90,15 @@ class _Rule:
     def __init__(self, entry: object, location: str, at: str, spell: Callable[[str], str]) -> None:
         self._location, self._at, self._spell = location, at, spell
         if not isinstance(entry, dict):
-            _refuse(location, at, "an object", entry)
-        _check_keys(entry, _RULE_KEYS, location, f"{at}.")
+            refuse(location, at, "an object", entry)
+        check_keys(entry, _RULE_KEYS, location, f"{at}.")
         self._entry: dict[str, object] = entry
 
     def read(self) -> FleetRule:
         tables = self._folder("tables", self._entry.get("tables"))
         readers: Mapping[str, Callable[[str, object], object]] = {
             "mode": self._mode,
-            "pause": self._pause,
+            "pause": self._flag,
             "min_snapshots": self._positive,
             "min_time_retained": self._span,
             "protect_commit_users": self._users,
@@ -94,6 +106,9 @@ class _Rule:
             "time_zone": self._time_zone,
             "tags": self._tags,
             "external_roots": self._external_roots,
+            "catalog_type": self._catalog_type,
+            "catalog_lock": self._flag,
+            "partitions": self._partitions,
         }
         found = {key: read(key, self._entry[key]) for key, read in readers.items() if key in self._entry}
         stated: dict[str, Any] = {_NAMES.get(key, key): value for key, value in found.items()}
@@ -126,7 +141,7 @@ class _Rule:
             self._refuse(key, '"observe" or "delete"', mode)
         return "observe"
 
-    def _pause(self, key: str, value: object) -> bool:
+    def _flag(self, key: str, value: object) -> bool:
         if not isinstance(value, bool):
             self._refuse(key, "true or false", value)
         return value
@@ -139,7 +154,7 @@ class _Rule:
     def _retention(self, at: str, value: object) -> SnapshotRetention | None:
         if not isinstance(value, dict):
             self._refuse(at, "an object of table options", value)
-        _check_keys(value, (*_COUNTS, _TIME), self._location, f"{self._at}.{at}.")
+        check_keys(value, (*_COUNTS, _TIME), self._location, f"{self._at}.{at}.")
         if not value:
             return None  # explicitly none, whatever the rule of the folder around it says
         if not any(key in value for key in _STATING):
@@ -153,6 +168,34 @@ class _Rule:
         except RefusedError as error:
             raise UsageError(f"policy {self._location}: {self._at}.{at}: {error}", code="bad_policy") from error
         return retention
+
+    def _catalog_type(self, key: str, value: object) -> CatalogType:
+        found = next((each for each in CATALOG_TYPES if each == value), None)
+        if found is None:
+            self._refuse(key, f"one of {', '.join(CATALOG_TYPES)}", value)
+        return found
+
+    def _partitions(self, at: str, value: object) -> Mapping[str, str]:
+        """Read the options of partition expiry, as texts. A duration needs its unit, or a slip would drop partitions.
+
+        The strategy, the formatter and the pattern are checked against each table's partition keys when they are used.
+        """
+        if not isinstance(value, dict):
+            self._refuse(at, "an object of table options", value)
+        known = (*_PARTITION_SPANS, *_PARTITION_COUNTS, *_PARTITION_WORDS)
+        check_keys(value, known, self._location, f"{self._at}.{at}.")
+        if value and _EXPIRATION_TIME not in value:
+            self._refuse(at, _EXPIRATION_TIME, value)
+        for key in _PARTITION_SPANS:
+            if key in value and self._duration(f"{at}.{key}", value[key]) == 0 and key == _EXPIRATION_TIME:
+                self._refuse(f"{at}.{key}", "a duration of at least 1 ms", value[key])
+        for key in _PARTITION_COUNTS:
+            if key in value and self._count(f"{at}.{key}", value[key]) < 1:
+                self._refuse(f"{at}.{key}", "a whole number, at least 1", value[key])
+        for key in _PARTITION_WORDS:
+            if key in value and not (isinstance(value[key], str) and value[key].strip()):
+                self._refuse(f"{at}.{key}", "a text", value[key])
+        return {key: str(each) for key, each in value.items()}
 
     def _time_zone(self, key: str, text: object) -> str:
         expected = "a time zone such as Europe/Berlin, UTC or +08:00"
@@ -174,7 +217,7 @@ class _Rule:
         return tuple(rules)
 
     def _keep_rules(self, at: str, entry: dict[str, object]) -> KeepRules:
-        _check_keys(entry, ("pattern", *_KEEP_KEYS), self._location, f"{self._at}.{at}.")
+        check_keys(entry, ("pattern", *_KEEP_KEYS), self._location, f"{self._at}.{at}.")
         pattern = self._pattern(f"{at}.pattern", entry.get("pattern"))
         if not any(key in entry for key in _KEEP_KEYS):
             # Without any rule, every tag that matches the pattern would be deleted.
@@ -241,47 +284,7 @@ class _Rule:
         try:
             return parse(text, key)
         except MaintenanceError as error:
-            raise _error(self._location, f"{self._at}.{key}", expected, text) from error
+            raise bad_policy(self._location, f"{self._at}.{key}", expected, text) from error
 
     def _refuse(self, key: str, expected: str, found: object) -> NoReturn:
-        _refuse(self._location, f"{self._at}.{key}", expected, found)
-
-
-def _document(body: bytes, location: str) -> dict[str, object]:
-    try:
-        document = parse_object(body, location)
-        # Parse again to find keys that are given twice: of `"pause": true, "pause": false` neither may be chosen.
-        json.loads(body, object_pairs_hook=_once)
-    except FormatError as error:
-        raise UsageError(f"policy {error}", code="bad_policy") from error
-    except KeyError as error:
-        raise UsageError(
-            f"policy {location}: expected each key once, found {error} twice", code="bad_policy"
-        ) from error
-    return document
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for key, value in pairs:
-        if key in found:
-            raise KeyError(key)
-        found[key] = value
-    return found
-
-
-def _check_keys(document: Mapping[str, object], known: tuple[str, ...], location: str, at: str) -> None:
-    for key in document:
-        if key not in known:
-            expected = ", ".join(at + name for name in known)
-            raise UsageError(
-                f"policy {location}: expected some of {expected}, found {shorten(at + key)}", code="bad_policy"
-            )
-
-
-def _refuse(location: str, at: str, expected: str, found: object) -> NoReturn:
-    raise _error(location, at, expected, found)
-
-
-def _error(location: str, at: str, expected: str, found: object) -> UsageError:
-    return UsageError(f"policy {location}: {at}: expected {expected}, found {describe(found)}", code="bad_policy")
+        refuse(self._location, f"{self._at}.{key}", expected, found)

@@ -15,6 +15,8 @@ table in it, also tables with a rule of their own. Why each field follows this o
 - `protect_commit_users`: a list replaces the folder's list, for else no table could be without the folder's users.
 - `retention` is one field, since the numbers of two rules together may contradict each other, or keep too little.
 - `tags` is one field: a second list would delete tags that the first keeps.
+- `partitions` is one field, as `retention` is: the numbers of two rules together may drop more than either rule.
+- `catalog_type` and `catalog_lock` are two fields, since a lock may be declared for the tables of several catalogs.
 - `external_roots` is one field: two lists together would allow deletion where neither rule alone does.
 
 An empty value (`[]`, `{}`, `false`) is a statement like any other: none of it.
@@ -200,6 +202,12 @@ class FleetRule:
     """Calendar rules of tags. A tag that matches a rule, and that no rule keeps, is deleted."""
     external_roots: tuple[str, ...] | None = None
     """Below these locations, files outside the tables may be deleted; `None`: the rule does not say."""
+    catalog_type: CatalogType | None = None
+    """The type of the tables' catalog; `None`: the rule does not say, so nothing is committed."""
+    catalog_lock: bool = False
+    """Every writer takes the catalog's lock for a commit."""
+    partitions: Mapping[str, str] = field(default_factory=dict)
+    """Table options about the expiry of partitions, for tables whose schema states no expiration time."""
     deciders: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Name of each stated field -> folder of the rule that decides it."""
 

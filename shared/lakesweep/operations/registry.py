@@ -86,6 +86,7 @@ _CAPABILITIES = {
         given.EXPIRE_TAGS,
         given.TAG_SCHEDULE,
     ),
+    "partitions": (given.DROP_PARTITION, given.TRUNCATE, given.EXPIRE_PARTITIONS),
     "branches": (given.ROLLBACK, given.CREATE_BRANCH, given.DELETE_BRANCH, given.FAST_FORWARD),
     "undo": (given.UNDO,),
     "maintenance": (given.MAINTAIN,),

@@ -4,6 +4,7 @@ The command line makes its options of them, an invocation is checked by them, an
 this module imports little: `--help` needs it.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
@@ -163,6 +164,39 @@ def read_texts(value: object, name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def read_partitions(value: object, name: str) -> "tuple[str | Mapping[str, object], ...]":
+    """Read one partition or several: texts such as `dt=20240101,hr=08`, or objects, in which null is a value.
+
+    A text that begins with a brace is such an object, so a command line can name any value, too.
+    """
+    found = (value,) if isinstance(value, str | Mapping) else value
+    if not isinstance(found, list | tuple):
+        raise _bad(name, "a partition such as dt=20240101, an object, or an array of these", value)
+    return tuple(_partition(each, name) for each in found)
+
+
+def _partition(value: object, name: str) -> "str | Mapping[str, object]":
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise _bad(name, "a JSON object, since it begins with a brace", value) from error
+    if isinstance(value, str) and value.strip():
+        return value
+    if isinstance(value, Mapping) and value and all(isinstance(key, str) for key in value):
+        return dict(value)
+    raise _bad(name, "a partition such as dt=20240101, or an object that has at least one partition key", value)
+
+
+def read_catalog(value: object, name: str) -> str:
+    """Read the type of a catalog. The types are imported only now, so that `--help` stays quick."""
+    from lakesweep.model.policy import CATALOG_TYPES
+
+    if value not in CATALOG_TYPES:
+        raise _bad(name, f"one of {', '.join(CATALOG_TYPES)}", value)
+    return str(value)
+
+
 def read_names(value: object, name: str) -> tuple[str, ...]:
     """Read one name or several. A blank name is left to the operation, which says what it expects."""
     found = (value,) if isinstance(value, str | int) else value
@@ -245,6 +279,10 @@ positive: Kind[int | None] = Kind("whole number from 1", read_positive, None, "N
 text: Kind[str | None] = Kind("text", read_text, None, "TEXT")
 texts: Kind[tuple[str, ...]] = Kind("text or array of texts", read_texts, (), "TEXT")
 names: Kind[tuple[str, ...]] = Kind("text or array of texts", read_names, (), "NAME")
+partitions: "Kind[tuple[str | Mapping[str, object], ...]]" = Kind(
+    "text, object or array of these", read_partitions, (), "PARTITION"
+)
+catalog: Kind[str | None] = Kind("text", read_catalog, None, "TYPE")
 flag = Kind("true or false", read_flag, default=False)
 time: Kind[int | None] = Kind("time", read_time_ms, None, "TIME")
 past: Kind[int | Age | None] = Kind("time or age", read_past, None, "TIME")
