@@ -18,7 +18,7 @@ from lakesweep.format.snapshot import Snapshot
 from lakesweep.model.identity import number_of
 from lakesweep.model.safety import STATE_AHEAD_MS, STATE_LIFETIME_MS
 
-STATE_FORMAT_VERSION = 4
+STATE_FORMAT_VERSION = 5
 NEVER_MS = 1 << 62
 """A time that never comes."""
 BATCH_IDENTIFIER = (1 << 63) - 1
@@ -65,13 +65,36 @@ class BranchState:
     """Since when every pass was refused; 0: the last pass was not."""
     latest_number: int = 0
     """A number derived from the ETag of snapshot `latest_id`: after a rollback, another snapshot may have this id."""
+    partition_rules: int = 0
+    """A number derived from the rules of partition expiry, 0 without rules. The next three fields are about them."""
+    partition_from_ms: int = 0
+    """Partitions are checked only after this time: that of the last check, and the interval between checks."""
+    partition_snapshot: int = 0
+    """The newest snapshot that the last check saw."""
+    partition_next_ms: int = NEVER_MS
+    """When the next partition of that snapshot expires."""
 
     def wants_nothing(self, latest_id: int, now_ms: int) -> bool:
-        """Tell whether neither tags nor retention need a pass, given that `latest_id` is the newest snapshot.
+        """Tell whether tags, partitions and retention need no pass, given that `latest_id` is the newest snapshot.
 
         If watermarks or batch jobs make tags due, the commit's document is needed as well (`is_tag_due`).
         """
-        return not self.is_ahead(now_ms) and now_ms < self.tags_due_ms and self.retains_all(latest_id, now_ms)
+        if self.is_ahead(now_ms) or now_ms >= self.tags_due_ms or self.are_partitions_due(latest_id, now_ms):
+            return False
+        return self.retains_all(latest_id, now_ms)
+
+    def are_partitions_due(self, latest_id: int, now_ms: int) -> bool:
+        """Tell whether partitions have to be checked, given that `latest_id` is the newest snapshot.
+
+        Source: Paimon `PartitionExpire#expire`, which only a commit calls. A check without a new commit waits for the
+        next partition to expire.
+        """
+        return bool(self.partition_rules) and now_ms > self.partitions_due_ms(latest_id)
+
+    def partitions_due_ms(self, latest_id: int) -> int:
+        """Return the time after which partitions have to be checked, given that `latest_id` is the newest snapshot."""
+        is_seen = latest_id <= self.partition_snapshot
+        return max(self.partition_from_ms, self.partition_next_ms) if is_seen else self.partition_from_ms
 
     def is_latest(self, etag: str | None) -> bool:
         """Tell whether the snapshot with id `latest_id` and this ETag is the one that the pass saw."""
@@ -126,6 +149,18 @@ def always_due(latest_id: int, checked_ms: int) -> BranchState:
         limit=1 << 62,
         checked_ms=checked_ms,
     )
+
+
+_NO_PARTITIONS = {
+    field.name: field.default
+    for field in dataclasses.fields(BranchState)
+    if field.name.startswith("partition") and isinstance(field.default, int)
+}
+
+
+def without_partitions(state: BranchState) -> BranchState:
+    """Return a copy of the state that knows no rules of partition expiry."""
+    return replace(state, **_NO_PARTITIONS)
 
 
 def without_tags(state: BranchState) -> BranchState:

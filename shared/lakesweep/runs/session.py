@@ -20,6 +20,10 @@ if TYPE_CHECKING:  # triage of a commit needs a table, and none of these
     from lakesweep.model.scans import Available, OrphanArguments
 
 
+COMMITS_ELSEWHERE = "this process may not commit, so another one has to"
+"""Words of the warning about commits that a pass planned and left to another process."""
+
+
 def _say_nothing(sentence: str) -> None:
     """Say nothing."""
 
@@ -89,6 +93,8 @@ class Table:
     """Where outside the table the operator allows deletions; the fleet policy may narrow or widen this."""
     writes_schemas: bool = True
     """The caller may write and delete schemas, and overwrite snapshots; see `runs/manual.py`."""
+    may_commit: bool = True
+    """The caller may write snapshots. If false, a pass plans the commits of a table, and says `COMMITS_ELSEWHERE`."""
 
     def __post_init__(self) -> None:
         if self.area is not None:

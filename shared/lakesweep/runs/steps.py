@@ -1,13 +1,14 @@
 """Consecutive steps on one branch, and the listing that they share until one of them changes the table."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from lakesweep.control.lease import read_lease
+from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.errors import RefusedError, StalePlanError
 from lakesweep.model.plan import Delete, Plan, to_bytes
 from lakesweep.model.report import RunReport, Status
-from lakesweep.runs.execution import require_area
+from lakesweep.runs.execution import finish_begun, require_area
+from lakesweep.runs.reports import refused
 from lakesweep.runs.run import plan_and_execute, plan_only
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView
@@ -15,7 +16,17 @@ from lakesweep.storage.wrappers.planned import PlannedStore
 
 ViewPlanner = Callable[[Table, TableView | None], Plan]
 """Plans from the given listing; lists the table if none is given."""
-Step = tuple[str, ViewPlanner]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitStep:
+    """A step that commits snapshots. It has no stored plan, since it plans anew if another writer commits first."""
+
+    run: Callable[[Table, TableView | None, bool], RunReport]
+    """Makes the commits, if its last argument is true. It lists the table if no listing is given."""
+
+
+Step = tuple[str, ViewPlanner | CommitStep]
 Take = Callable[[str, RunReport], RunReport | None]
 
 
@@ -79,6 +90,11 @@ def carry_out(
     # Read the lease before the listing. A run that holds it in between makes the listing old, and this run must notice.
     lease = read_lease(require_area(table)) if execute else None
     for name, plan_by in steps:
+        if isinstance(plan_by, CommitStep):
+            report = _commit(table, name, plan_by, shared, lease)
+            if (shown := take(name, report)) is not None:
+                reports.append(shown)
+            continue
         planner = shared.planner(plan_by)
         if lease is None:
             report = plan_only(table, name, planner)
@@ -92,6 +108,30 @@ def carry_out(
         if (shown := take(name, report)) is not None:
             reports.append(shown)
     return tuple(reports), table
+
+
+def _commit(table: Table, name: str, step: CommitStep, shared: SharedListing, lease: LeaseDocument | None) -> RunReport:
+    """Run a step that commits, after what a dead run left, and drop the listing if the table may have changed.
+
+    A dry run plans the later steps without the commit.
+    """
+    if lease is None:
+        return step.run(table, shared.view, False)
+    if lease.intent is not None:
+        shared.view = None
+        try:
+            area = require_area(table)
+            finished = finish_begun(table, read_lease(area))
+            if finished is not None and read_lease(area).intent is not None:
+                return finished  # it was interrupted again, so nothing else may begin
+        except RefusedError as error:
+            return refused(table, name, error)
+    puts = table.counter.snapshot().get("put", 0)
+    view, shared.view = shared.view, None
+    report = step.run(table, view, True)
+    if not report.executed and table.counter.snapshot().get("put", 0) == puts:
+        shared.view = view
+    return report
 
 
 def _after(table: Table, report: RunReport) -> Table:

@@ -1,14 +1,14 @@
 """`maintain`: the pass that follows a commit.
 
 It applies the table's own options and nothing else. It makes the tags that are due and deletes the tags that are over.
-Then it expires consumers, snapshots and changelogs, in Paimon's order. If a step is refused, the next step still runs,
-with two exceptions. If no retention is stated, the steps that need one delete nothing. If a tag that is due could not
-be made, no snapshot expires, since it may be the snapshot to tag.
+Then it expires partitions, consumers, snapshots and changelogs, in Paimon's order. If a step is refused, the next step
+still runs, with two exceptions. If no retention is stated, the steps that need one delete nothing. If a tag that is due
+could not be made, no partition and no snapshot expires, since it may be the snapshot to tag.
 
 The pass lists the table once. All steps share this listing until a step changes the table.
 
-In a dry run, each step is planned on the table as the steps before it would leave it. So the dry run shows what the
-pass would do as a whole. These plans are not stored, since each could only run after the steps before it.
+In a dry run, each step is planned on the table as the steps before it would leave it, except that no partition has
+expired. So the dry run shows what the pass would do as a whole. These plans are not stored, since each could only run after the steps before it.
 
 Branches share files, so Lakesweep never maintains two branches of a table at once: main comes first, then the other
 branches by name, each by its own options. Each pass sees the table as the pass before left it, and considers every root
@@ -25,6 +25,9 @@ from lakesweep.model.plan import Plan
 from lakesweep.model.report import Refusal, RunReport
 from lakesweep.model.roots import MAIN, TableListing, branch_dir
 from lakesweep.operations.branches.names import NO_BRANCH
+from lakesweep.operations.maintenance.partition_step import PartitionStep
+from lakesweep.operations.partitions import expire_partitions
+from lakesweep.operations.partitions.arguments import Catalog
 from lakesweep.operations.retention import expire_changelogs, expire_consumers, expire_snapshots
 from lakesweep.operations.retention.expire_changelogs import ExpireChangelogsArguments, plan_expire_changelogs
 from lakesweep.operations.retention.expire_consumers import EXPIRATION_TIME, ConsumerArguments, plan_expire_consumers
@@ -33,7 +36,7 @@ from lakesweep.operations.tags.automatic import AutoTagArguments
 from lakesweep.operations.tags.steps import TAG_STEPS, TagSteps
 from lakesweep.runs.fleet import Ruling, limited, may_delete, watched_ruling, why_observed
 from lakesweep.runs.parameters.retention_options import ExpireArguments, has_decoupled_changelog
-from lakesweep.runs.pass_notes import TagNote, remember
+from lakesweep.runs.pass_notes import PartitionNote, TagNote, remember
 from lakesweep.runs.pass_state import answered_branches, needs_nothing
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
@@ -55,7 +58,8 @@ class MaintainArguments:
     """The snapshot of this branch that an event reported; saves a read of LATEST."""
     protect_commit_users: tuple[str, ...] = ()
     """The last snapshot of each of these commit users is kept, and every later snapshot."""
-
+    catalog: Catalog = field(default_factory=Catalog)
+    """What the call declares about the table's catalog; by default the fleet policy declares it."""
     max_actions: int | None = None
     """A plan with more actions is stored but not executed."""
     is_due: bool = False
@@ -101,7 +105,8 @@ def one_pass(
         listing: The table as it was just listed, if it was.
     """
     steps: tuple[RunReport, ...] = ()
-    after, walk = table, _Pass(table, arguments, ruling, listing)
+    is_pass = arguments.may_skip(execute=execute or arguments.is_due)
+    after, walk = table, _Pass(table, arguments, ruling, listing, is_pass=is_pass)
     try:
         steps, after = carry_out(
             table,
@@ -113,10 +118,10 @@ def one_pass(
         )
     except RefusedError as error:
         steps = (refused(table, expire_snapshots.OPERATION, error),)
-    if arguments.may_skip(execute=execute or arguments.is_due):
-        others = [step for step in steps if step.operation not in TAG_STEPS]
+    if is_pass:
+        others = [step for step in steps if step.operation not in (*TAG_STEPS, expire_partitions.OPERATION)]
         keeps_time = arguments.is_due or arguments.min_interval_ms > 0
-        remember(table, others, walk.identity, walk.note(), keeps_time=keeps_time)
+        remember(table, others, walk.identity, walk.note(), partitions=walk.partition_note(), keeps_time=keeps_time)
         walk.keep()
     return fold(table, steps), after
 
@@ -130,14 +135,22 @@ class _Pass:
     """The steps of one pass."""
 
     def __init__(
-        self, table: Table, arguments: MaintainArguments, ruling: Ruling | None, listing: TableListing | None
+        self,
+        table: Table,
+        arguments: MaintainArguments,
+        ruling: Ruling | None,
+        listing: TableListing | None,
+        *,
+        is_pass: bool,
     ) -> None:
         self._table = table
         self._arguments = arguments
         self._ruling = ruling
         self._listing = listing
         self.shared = SharedListing()
+        self._is_pass = is_pass
         self._tags: TagSteps | None = None
+        self._partitions: PartitionStep | None = None
         self.identity = Identity()
         """The identity of the branch in the first listing."""
 
@@ -158,6 +171,8 @@ class _Pass:
         yield from tags.steps()
         if tags.is_stopped:
             return
+        self._partitions = PartitionStep(view, options, self._arguments.catalog, self._ruling, self._is_pass)
+        yield from self._partitions.steps()
         if EXPIRATION_TIME in stated:
             by_age = ConsumerArguments(options=options)
             yield expire_consumers.EXPIRE, lambda table, view: plan_expire_consumers(table, by_age, limits, view)
@@ -179,11 +194,17 @@ class _Pass:
         """Take the report of a step, and return the report that the pass shows for it."""
         if self._tags is not None and name in TAG_STEPS:
             return self._tags.take(name, report)
+        if self._partitions is not None and name == expire_partitions.OPERATION:
+            return self._partitions.take(report)
         return report
 
     def note(self) -> TagNote | None:
         """Return the facts from the steps on tags for the next pass."""
         return None if self._tags is None else self._tags.note()
+
+    def partition_note(self) -> PartitionNote | None:
+        """Return the facts about partitions for the next pass."""
+        return None if self._partitions is None else self._partitions.note()
 
     def keep(self) -> None:
         """Keep what this pass read about tags for the first time, even if there was nothing else to do."""

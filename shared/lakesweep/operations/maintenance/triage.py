@@ -7,7 +7,7 @@ when a pass looks at a table, never what is deleted.
 
 from dataclasses import dataclass
 
-from lakesweep.control.state import BranchState
+from lakesweep.control.state import BranchState, without_partitions
 from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.model.roots import branch_dir
@@ -45,7 +45,7 @@ def triage(table: Table, committed_id: int, min_interval_ms: int, etag: str | No
     if state.is_over(clock_ms(table)):
         return _later(state, clock_ms(table), min_interval_ms) or _DUE
     is_repeated, is_same = committed_id == state.latest_id, True
-    if committed_id <= state.latest_id and not are_tags_due(table, state):
+    if committed_id <= state.latest_id and not is_due_by_clock(table, state):
         is_same = state.is_latest(etag) if is_repeated and etag is not None else is_latest_there(table, state)
         has_asked = not state.asks_commits or committed_id < state.tag_next_snapshot
         if is_same and (has_asked or not is_repeated):
@@ -58,9 +58,10 @@ def triage(table: Table, committed_id: int, min_interval_ms: int, etag: str | No
     return _HANDLED if answers(table, state, committed_id, told=True) else _DUE
 
 
-def are_tags_due(table: Table, state: BranchState) -> bool:
-    """Tell whether the clock makes a tag of a branch due, or ends one."""
-    return clock_ms(table) >= state.tags_due_ms
+def is_due_by_clock(table: Table, state: BranchState) -> bool:
+    """Tell whether the clock makes a tag of a branch due, or ends one, or makes partitions expire."""
+    now_ms = clock_ms(table)
+    return now_ms >= state.tags_due_ms or state.are_partitions_due(state.latest_id, now_ms)
 
 
 def _later(state: BranchState, now_ms: int, min_interval_ms: int) -> Triage | None:
@@ -88,9 +89,13 @@ def lag_of(table: Table, state: BranchState | None) -> Lag | None:
         newest = latest_hint(table)
         return None if newest is None else Lag(newest, None)
     newest = newest_since(table, state)
-    if newest is not None and answers(table, state, newest):
-        return None
     now_ms = clock_ms(table)
+    if newest is not None:
+        if answers(table, state, newest):
+            return None
+        if state.are_partitions_due(newest, now_ms) and answers(table, without_partitions(state), newest):
+            # The commits themselves needed nothing, however long ago the first of them was.
+            return Lag(newest, max(0, now_ms - max(state.partitions_due_ms(newest), state.checked_ms)))
     checked_ms = 0 if state.is_ahead(now_ms) else state.checked_ms
     if newest == state.latest_id:
         # The time is the earliest of what is due for tags and retention. If only the state is old, no commit waits.

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from lakesweep.model.report import RunReport
 from lakesweep.operations.maintenance import maintain
+from lakesweep.operations.partitions.catalog import stated_catalog
 from lakesweep.operations.registered.planned import Run
 from lakesweep.runs.parameters import signatures as given
 from lakesweep.runs.parameters.parameter import OPTIONS, Call
@@ -15,6 +16,7 @@ def _maintain(table: Table, call: Call, execute: bool) -> RunReport:
         options=call[OPTIONS],
         min_interval_ms=call[given.MIN_INTERVAL] or 0,
         protect_commit_users=call[given.PROTECT_COMMIT_USER],
+        catalog=stated_catalog(call),
     )
     run = maintain.maintain_all_branches if call[given.ALL_BRANCHES] else maintain.maintain
     return run(table, arguments, execute=execute)

@@ -1,0 +1,161 @@
+"""The step of a pass that expires partitions, and what the pass notes about it for the next one.
+
+Only a table whose schema, or the fleet policy for it, states `partition.expiration-time` has this step. Between two
+checks lies the table's `partition.expiration-check-interval`, since a check reads every manifest of the newest
+snapshot. Paimon's writers begin the interval anew when they start. A pass keeps it in its state.
+
+Source: Paimon `PartitionExpire`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from lakesweep.control.state import NEVER_MS, BranchState
+from lakesweep.errors import FormatError, RefusedError
+from lakesweep.format.values.options import parse_duration_ms
+from lakesweep.model.identity import number_of
+from lakesweep.model.report import RunReport
+from lakesweep.operations.partitions.arguments import Catalog, ExpirePartitionsArguments
+from lakesweep.operations.partitions.catalog import declared_catalog
+from lakesweep.operations.partitions.expire_partitions import OPERATION, expire_partitions
+from lakesweep.operations.tags.options import is_write_only
+from lakesweep.runs.fleet import Ruling, rule_of
+from lakesweep.runs.parameters.signatures import CHECK_INTERVAL, COMMIT_OPTIONS, EXPIRATION_TIME, PROCEDURE_OPTIONS
+from lakesweep.runs.pass_notes import PartitionNote
+from lakesweep.runs.pass_state import clock_ms, known_state
+from lakesweep.runs.session import COMMITS_ELSEWHERE, Table
+from lakesweep.runs.steps import CommitStep, Step
+from lakesweep.runs.view import TableView
+
+_TIME = PROCEDURE_OPTIONS[EXPIRATION_TIME]
+_HOUR_MS = 3_600_000
+_BY_WRITERS = frozenset({"catalog_not_declared", "zone_not_declared", "needs_engine_callbacks"})
+"""Codes for a table that Lakesweep cannot commit to. If the table is not `write-only`, its writers expire partitions."""
+_CHECKED = frozenset({"done", "nothing_to_do", "planned"})
+
+
+@dataclass(slots=True)
+class PartitionStep:
+    """The expiry of one branch's partitions, and its result."""
+
+    view: TableView
+    """The branch before the step."""
+    options: Mapping[str, str]
+    """Table options for this call."""
+    catalog: Catalog
+    """What the call declares."""
+    ruling: Ruling | None
+    is_pass: bool
+    """The call is a pass by the table's own options, so the state of the last check counts."""
+    stated: Mapping[str, str] = field(init=False)
+    """The rules in force: of the schema or the fleet policy, and of the call."""
+    _known: BranchState | None = None
+    _report: RunReport | None = None
+    """Of this pass; `None`: no check was due."""
+    _checked_ms: int = 0
+
+    def __post_init__(self) -> None:
+        own = self.view.schema.options
+        otherwise = {} if _TIME in own else rule_of(self.ruling).partitions
+        self.stated = {**own, **otherwise, **self.options}
+
+    @property
+    def has_rules(self) -> bool:
+        """Tell whether partitions of this branch expire."""
+        return _TIME in self.stated and bool(self.view.schema.partition_keys)
+
+    def steps(self) -> Iterator[Step]:
+        """Yield the step, if it is due. The caller must take its report."""
+        if not self.has_rules:
+            return
+        self._known = known_state(self.view.table) if self.is_pass else None
+        self._checked_ms = clock_ms(self.view.table)
+        if self._is_due():
+            yield OPERATION, CommitStep(self._run)
+
+    def take(self, report: RunReport) -> RunReport | None:
+        """Take the report of the step, and return the report to show; a pass shows it only if it says something."""
+        if self._is_left_to_writers(report):
+            why = report.refusal.message if report.refusal else ""
+            sentence = f"{why}; Lakesweep expires no partition, and leaves that to the table's writers"
+            report = replace(report, status="nothing_to_do", refusal=None, warnings=(*report.warnings, sentence))
+        self._report = report
+        is_silent = report.status == "nothing_to_do" and not report.all_warnings()
+        return None if is_silent and self.is_pass else report
+
+    def note(self) -> PartitionNote | None:
+        """Return the facts about partitions for the next pass, `None` if none expires."""
+        if not self.has_rules:
+            return None
+        report, known = self._report, self._known
+        if report is None:
+            return None if known is None else PartitionNote(*_facts_of(known))
+        if report.status not in _CHECKED or report.operation != OPERATION:
+            return PartitionNote(self._rules)
+        commits = report.commits
+        is_open = report.status == "planned" or (commits is not None and commits.due_later > 0)
+        next_ms = None if commits is None else commits.next_due_ms
+        newest = [ref.id for ref in self.view.own.snapshots[-1:]]
+        newest += [] if commits is None else [made.snapshot_id for made in commits.made]
+        return PartitionNote(
+            self._rules,
+            self._checked_ms + self._interval_ms(),
+            max(newest, default=0),
+            0 if is_open else NEVER_MS if next_ms is None else next_ms,
+        )
+
+    def _run(self, table: Table, view: TableView | None, execute: bool) -> RunReport:
+        rule = rule_of(self.ruling)
+        arguments = ExpirePartitionsArguments(
+            catalog=declared_catalog(self.catalog, self.ruling),
+            options={key: value for key, value in self.options.items() if key in _KNOWN},
+            time_zone=rule.time_zone,
+            force_check=True,  # the step has looked whether a check is due
+            unattended=True,
+            otherwise=rule.partitions,
+        )
+        report = expire_partitions(table, arguments, execute=execute and table.may_commit, view=view)
+        if execute and not table.may_commit and report.status == "planned":
+            sentence = f"table {table.ref}: {COMMITS_ELSEWHERE}"
+            report = replace(report, warnings=(*report.warnings, sentence))
+        return report
+
+    def _is_due(self) -> bool:
+        known = self._known
+        if known is None or known.partition_rules != self._rules:
+            return True
+        if known.partition_from_ms - self._checked_ms > self._interval_ms():
+            return True  # the clock of the last check was wrong
+        newest = self.view.own.snapshots[-1].id if self.view.own.snapshots else 0
+        return newest < known.partition_snapshot or known.are_partitions_due(newest, self._checked_ms)
+
+    def _interval_ms(self) -> int:
+        try:
+            return parse_duration_ms(self.stated[CHECK_INTERVAL], CHECK_INTERVAL)
+        except KeyError:
+            return _HOUR_MS
+        except FormatError:
+            return 0  # the step itself refuses the option
+
+    @property
+    def _rules(self) -> int:
+        """Return a number that changes with the rules."""
+        rules = {key: value for key, value in self.stated.items() if key.startswith("partition.")}
+        zone = rule_of(self.ruling).time_zone
+        return number_of(repr((sorted(rules.items()), zone))) or 1
+
+    def _is_left_to_writers(self, report: RunReport) -> bool:
+        """Tell whether the table's own writers expire the partitions that could not be expired here."""
+        if not self.is_pass or report.refusal is None or report.refusal.code not in _BY_WRITERS:
+            return False
+        try:
+            return not is_write_only(self.stated)
+        except RefusedError:
+            return False
+
+
+_KNOWN = frozenset(PROCEDURE_OPTIONS.values()) | COMMIT_OPTIONS
+
+
+def _facts_of(state: BranchState) -> tuple[int, int, int, int]:
+    return state.partition_rules, state.partition_from_ms, state.partition_snapshot, state.partition_next_ms
