@@ -9,7 +9,8 @@ import pytest
 from lakesweep.errors import LeaseHeldError, StorageError, UsageError
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import branch_dir
-from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain_all_branches
+from lakesweep.operations.maintenance.all_branches import maintain_all_branches
+from lakesweep.operations.maintenance.maintain import MaintainArguments
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 from tests.support.maintenance import Maintainer, assert_roots_readable

@@ -17,20 +17,26 @@ from lakesweep.model.identity import number_of
 from lakesweep.model.report import RunReport
 from lakesweep.operations.partitions.arguments import Catalog, ExpirePartitionsArguments
 from lakesweep.operations.partitions.catalog import declared_catalog
-from lakesweep.operations.partitions.expire_partitions import OPERATION, expire_partitions
 from lakesweep.operations.tags.options import is_write_only
 from lakesweep.runs.fleet import Ruling, rule_of
-from lakesweep.runs.parameters.signatures import CHECK_INTERVAL, COMMIT_OPTIONS, EXPIRATION_TIME, PROCEDURE_OPTIONS
+from lakesweep.runs.parameters.signatures import (
+    CHECK_INTERVAL,
+    COMMIT_OPTIONS,
+    EXPIRATION_TIME,
+    EXPIRE_PARTITIONS,
+    PROCEDURE_OPTIONS,
+)
 from lakesweep.runs.pass_notes import PartitionNote
 from lakesweep.runs.pass_state import clock_ms, known_state
 from lakesweep.runs.session import COMMITS_ELSEWHERE, Table
 from lakesweep.runs.steps import CommitStep, Step
 from lakesweep.runs.view import TableView
 
+OPERATION = EXPIRE_PARTITIONS.name
 _TIME = PROCEDURE_OPTIONS[EXPIRATION_TIME]
 _HOUR_MS = 3_600_000
 _BY_WRITERS = frozenset({"catalog_not_declared", "zone_not_declared", "needs_engine_callbacks"})
-"""Codes for a table that Lakesweep cannot commit to. If the table is not `write-only`, its writers expire partitions."""
+"""Codes of refused commits. If the table is not `write-only`, its own writers expire partitions."""
 _CHECKED = frozenset({"done", "nothing_to_do", "planned"})
 
 
@@ -105,6 +111,9 @@ class PartitionStep:
         )
 
     def _run(self, table: Table, view: TableView | None, execute: bool) -> RunReport:
+        # Most tables do not need what writes a commit, and a function starts sooner without it.
+        from lakesweep.operations.partitions.expire_partitions import expire_partitions
+
         rule = rule_of(self.ruling)
         arguments = ExpirePartitionsArguments(
             catalog=declared_catalog(self.catalog, self.ruling),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from lakesweep.model.report import RunReport
 from lakesweep.operations.maintenance import maintain
+from lakesweep.operations.maintenance.all_branches import maintain_all_branches
 from lakesweep.operations.partitions.catalog import stated_catalog
 from lakesweep.operations.registered.planned import Run
 from lakesweep.runs.parameters import signatures as given
@@ -18,7 +19,7 @@ def _maintain(table: Table, call: Call, execute: bool) -> RunReport:
         protect_commit_users=call[given.PROTECT_COMMIT_USER],
         catalog=stated_catalog(call),
     )
-    run = maintain.maintain_all_branches if call[given.ALL_BRANCHES] else maintain.maintain
+    run = maintain_all_branches if call[given.ALL_BRANCHES] else maintain.maintain
     return run(table, arguments, execute=execute)
 
 
