@@ -149,7 +149,7 @@ def _carried_out(
     warnings = list(dict.fromkeys(report.all_warnings()))
     for warning in warnings:
         say(f"warning: {warning}")
-    if table.area is None and report.status == "planned":
+    if table.area is None and report.status == "planned" and report.commits is None:
         say("warning: the plan is not stored, since no control location is given (--control or $LAKESWEEP_CONTROL)")
     for message in _refusals(report):
         say(message)

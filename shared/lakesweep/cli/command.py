@@ -8,9 +8,9 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 import typer
 
 from lakesweep.cli.options import Execute, Place, at_place
-from lakesweep.runs.parameters.parameter import Kind, Parameter, Signature, flag, names, pairs, texts
+from lakesweep.runs.parameters.parameter import Kind, Parameter, Signature, flag, names, pairs, partitions, texts
 
-_SEVERAL: tuple[Kind[Any], ...] = (names, texts, pairs)
+_SEVERAL: tuple[Kind[Any], ...] = (names, texts, pairs, partitions)
 """Kinds of options that may be given several times."""
 P = ParamSpec("P")
 PLACE = ("branch", "policy", "control", "external_root")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from lakesweep.cli.commits import commit_lines
 from lakesweep.cli.lost import lost_lines
 from lakesweep.cli.width import is_too_narrow
 
@@ -47,6 +48,7 @@ def report_lines(
         yield from outcome_lines(document)
         return
     yield _headline(document)
+    yield from _commits(document)
     yield from _lost(document)
     yield from _roots(document)
     yield from _deletes(document, document["actions"] if actions is None else actions)
@@ -99,6 +101,17 @@ def _lost(document: Document) -> Iterator[str]:
     }
     for name, text in lost_lines(findings, words):
         yield _field(name, text)
+
+
+def _commits(document: Document) -> Iterator[str]:
+    """Show what a run commits, and what that leaves behind."""
+    commits = document.get("commits")
+    if commits is None:
+        return
+    for name, text in commit_lines(commits, {"next_due": human_time(commits["next_due_ms"])}, human_bytes):
+        yield _field(name, text) if name else f"  {text}"
+    if document["outcome"] is None and document["run_id"] is not None:
+        yield _field("run", document["run_id"])
 
 
 def _roots(document: Document) -> Iterator[str]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from lakesweep.cli.command import reads
+from lakesweep.cli.commits import in_words
 from lakesweep.cli.options import Limit, Place, option
 from lakesweep.cli.text import columns, human_bytes, human_time, report_lines
 from lakesweep.errors import FormatError, MaintenanceError, UsageError
@@ -165,7 +166,7 @@ def _run_lines(document: Mapping[str, Any]) -> Iterator[str]:
                 run["operation"] or "-",
                 run["branch"] or "-",
                 human_time(run["finished_ms"]),
-                run["status"],
+                run["status"] + (f" ({in_words(run['committed'])})" if run["committed"] else ""),
                 run["deleted"],
                 "-" if run["bytes"] is None else human_bytes(run["bytes"]),
                 _undo(run),

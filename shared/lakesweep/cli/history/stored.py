@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from lakesweep.cli.commits import snapshots_made
 from lakesweep.cli.opening import require_control
 from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.unreported import is_known, known_runs, unreported
@@ -36,7 +37,7 @@ _PLAN_ROW = (
 )
 _RUN_ROW = (
     *("run_id", "operation", "branch", "plan_id", "started_ms", "finished_ms", "status", "deleted", "failed_count"),
-    *("bytes", "finished_by", "undoable", "undoable_reason", "undoable_until_ms", "problem"),
+    *("bytes", "committed", "finished_by", "undoable", "undoable_reason", "undoable_until_ms", "problem"),
 )
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
@@ -217,6 +218,7 @@ def _run_row(
         **{name: stored.get(name) for name in ("started_ms", "finished_ms")},
         **{name: outcome.get(name, 0) for name in ("deleted", "bytes")},
         "failed_count": len(outcome.get("failed", ())),
+        "committed": list(snapshots_made(report.get("commits"))),
         **_undoable(area, run_id, stored["started_ms"], days, now_ms),
     }
 
@@ -234,6 +236,7 @@ def _unreported_row(area: ControlArea, run_id: str, lease: LeaseDocument, days: 
         **{name: getattr(header, name, None) for name in ("operation", "branch")},
         **{name: getattr(run, name) for name in of_run},
         "failed_count": run.failed,
+        "committed": None,
         **_undoable(area, run_id, run.started_ms or 0, days, now_ms),
     }
 

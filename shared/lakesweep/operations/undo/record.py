@@ -73,6 +73,7 @@ def load_record(area: ControlArea, run_id: str) -> RunRecord:
         )
     plan_id = plan_of_run(area, run_id) or _plan_that_it_ended(area, run_id)
     if plan_id is None:
+        _check_commits(area, run_id)
         raise _refusal(area, run_id, "nothing_to_undo", "it deleted nothing")
     end = plan_end(area, plan_id)
     if end is None:
@@ -100,6 +101,26 @@ def load_record(area: ControlArea, run_id: str) -> RunRecord:
         if delete.kind == "tag_success" and delete.path not in back and known.get(delete.path) == Fate("deleted")
     )
     return RunRecord(plan, restores, undone_by(area, plan_id), silent, end, stays_away)
+
+
+def _check_commits(area: ControlArea, run_id: str) -> None:
+    """Refuse a run that committed snapshots: readers and writers may have gone on from them.
+
+    Raises:
+        RefusedError: With code `not_undoable`.
+    """
+    report = load_report(area, run_id).get("report")
+    commits = report.get("commits") if isinstance(report, dict) else None
+    made = commits.get("made") if isinstance(commits, dict) else None
+    first = made[0].get("snapshot_id") if isinstance(made, list) and made and isinstance(made[0], dict) else None
+    if isinstance(first, int):
+        raise _refusal(
+            area,
+            run_id,
+            "not_undoable",
+            f"it committed snapshot {first}, and deleted nothing; lakesweep rollback TABLE --snapshot {first - 1} goes "
+            "back to the version before, and loses every later commit",
+        )
 
 
 def _plan_that_it_ended(area: ControlArea, run_id: str) -> str | None:

@@ -1,0 +1,106 @@
+"""What a run commits, as text: the partitions that it takes out, who still shows them, and the new snapshots.
+
+A person may drop a partition because its data must vanish. So the text says that a commit deletes no file, and names
+the snapshots, tags and branches that keep the files.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from lakesweep.errors import some_of
+
+Document = Mapping[str, Any]
+
+FIRST_PARTITIONS = 20
+"""Partitions that are shown."""
+SHOWN_BY = 6
+"""Roots that are named."""
+
+
+def commit_lines(commits: Document, words: Mapping[str, str], size: Callable[[int], str]) -> Iterator[tuple[str, str]]:
+    """Yield a word and a sentence for each fact about the commits; an empty word continues a list.
+
+    Args:
+        commits: `commits` of a report; see `CommitsReport.to_json`.
+        words: `next_due`: when the next partition is due.
+        size: Renders a number of bytes.
+    """
+    made, count = commits["made"], commits["partition_count"]
+    for partition in commits["partitions"][:FIRST_PARTITIONS]:
+        yield "", f"{partition['partition']}: {_content(partition, size)}{_why(partition)}"
+    if count > FIRST_PARTITIONS:
+        yield "", f"and {count - FIRST_PARTITIONS} more"
+    if count and not made:
+        yield "drop", f"{_counted(count, 'partition')}, {_content(commits, size)} of {commits['live_files']} live ones"
+    for commit in made:
+        yield (
+            "commit",
+            f"snapshot {commit['snapshot_id']}: {_counted(commit['partitions'], 'partition')} dropped, "
+            f"{_content(commit, size)}{_effort(commit)}",
+        )
+    if count:
+        yield "files", _until(commits["shown_by"], is_done=bool(made))
+    yield from _rest(commits, words)
+
+
+def _rest(commits: Document, words: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    if commits["newer_files"]:
+        yield "newer", f"{_counted(commits['newer_files'], 'file')} written after the plan was dropped as well"
+    if commits["dangling_vectors"]:
+        vectors = _counted(commits["dangling_vectors"], "deletion vector")
+        yield "vectors", f"{vectors} of files that do not exist any more: left out of the index"
+    if commits["due_later"]:
+        yield "later", f"{_counted(commits['due_later'], 'more partition')} due, for later runs"
+    if commits["not_due"]:
+        reasons = (f"{count} ({why.replace('_', ' ')})" for why, count in sorted(commits["not_due"].items()))
+        yield "keep", f"partitions: {', '.join(reasons)}"
+    if commits["next_due_ms"] is not None:
+        yield "due", f"the next partition at {words['next_due']}"
+    if commits["partition_count"] and not commits["made"]:
+        yield "catalog", commits["catalog"] or "not declared; --execute needs --catalog-type, or a fleet policy's"
+
+
+def _until(shown_by: Sequence[str] | None, *, is_done: bool) -> str:
+    """Say how long the files stay."""
+    deletes = "deletes" if is_done else "would delete"
+    if shown_by is None:
+        return f"the commit {deletes} none; they stay until no snapshot, tag or branch shows the partitions"
+    if not shown_by:
+        return f"the commit {deletes} none; nothing else shows the partitions, so the next expiry deletes the files"
+    return f"the commit {deletes} none; they stay until these are gone, which show the partitions: {_named(shown_by)}"
+
+
+def _named(shown_by: Sequence[str]) -> str:
+    return some_of(shown_by, SHOWN_BY)
+
+
+def _content(counts: Document, size: Callable[[int], str]) -> str:
+    return f"{_counted(counts['rows'], 'row')}, {size(counts['bytes'])}, {_counted(counts['files'], 'file')}"
+
+
+def _why(partition: Document) -> str:
+    return f" ({partition['why'].replace('_', ' ')})" if partition["why"] else ""
+
+
+def _effort(commit: Document) -> str:
+    """Say that other writers were in the way, if they were."""
+    attempts = f"; attempt {commit['attempts']}, since others committed first" if commit["attempts"] > 1 else ""
+    times = "once" if commit["replaced"] == 1 else f"{commit['replaced']} times"
+    replaced = f"; another writer replaced it {times}, so it was committed again" if commit["replaced"] else ""
+    return attempts + replaced
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def snapshots_made(commits: Document | None) -> tuple[int, ...]:
+    """Return the ids of the snapshots that a stored report says its run committed. The report may be damaged."""
+    made = commits.get("made") if isinstance(commits, Mapping) else None
+    ids = [each.get("snapshot_id") for each in made if isinstance(each, Mapping)] if isinstance(made, list) else []
+    return tuple(each for each in ids if isinstance(each, int))
+
+
+def in_words(ids: Sequence[int]) -> str:
+    """Return snapshots in words, such as `snapshots 42 to 44`."""
+    return f"snapshot {ids[0]}" if len(ids) == 1 else f"snapshots {ids[0]} to {ids[-1]}"
