@@ -42,7 +42,7 @@ class PartitionStats:
         """
         # Texts are compared as bytes, so they are never decoded.
         self._types = [replace(type_, root="VARBINARY") if type_.root in TEXT else type_ for type_ in types]
-        self._ranges = [_key(type_) for type_ in types]
+        self._orders = [_order(type_) for type_ in types]
         self._path = path
         self._counts: Counter[bytes] = Counter()
 
@@ -58,13 +58,14 @@ class PartitionStats:
             UnsupportedFormatError: A type is not possible for a partition key.
         """
         rows = [(decode_row(partition, self._types, self._path), count) for partition, count in self._counts.items()]
-        lows: list[Any] = []
-        highs: list[Any] = []
+        lows: list[object] = []
+        highs: list[object] = []
         null_counts = []
-        for index, key in enumerate(self._ranges):
-            values = [row[index] for row, _ in rows if row[index] is not None] if key is not None else []
-            lows.append(min(values, key=key, default=None))
-            highs.append(max(values, key=key, default=None))
+        for index, order in enumerate(self._orders):
+            values: list[Any] = [row[index] for row, _ in rows if row[index] is not None]
+            comparable = values if order is not None else []
+            lows.append(min(comparable, key=order, default=None))
+            highs.append(max(comparable, key=order, default=None))
             null_counts.append(sum(count for row, count in rows if row[index] is None))
         return PartitionRange(
             encode_row(lows, self._types),
@@ -73,7 +74,7 @@ class PartitionStats:
         )
 
 
-def _key(type_: DataType) -> Callable[[Any], Any] | None:
+def _order(type_: DataType) -> Callable[[Any], Any] | None:
     """Return the order of a type's values, or None if Java has none."""
     if type_.root in BYTES:
         return None
