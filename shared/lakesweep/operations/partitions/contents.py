@@ -170,23 +170,29 @@ class Contents:
             UnsupportedFormatError: It is intact, and no commit can be built on it.
             StorageError: A request failed.
         """
-        base = (snapshot.base_manifest_list, snapshot.base_manifest_list_size)
-        delta = (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
-        sizes = dict((base, delta))
+        self.fetch((snapshot,), whole=whole)
+        lists = (self._lists[snapshot.base_manifest_list], self._lists[snapshot.delta_manifest_list])
+        metas = self._needed(lists, whole=whole)
+        for meta in metas:
+            if self._parts[meta.file_name].meta[:4] != meta[:4]:
+                raise self.corrupt(f"two lists name {meta.file_name} with different sizes or counts")
+        return Content(lists, tuple(self._parts[meta.file_name] for meta in metas), self)
+
+    def fetch(self, snapshots: Iterable[Snapshot], *, whole: bool = False) -> None:
+        """Read what snapshots need and this has not read before, many files at a time; see `read`."""
+        sizes: dict[str, int | None] = {}
+        for snapshot in snapshots:
+            sizes[snapshot.base_manifest_list] = snapshot.base_manifest_list_size
+            sizes[snapshot.delta_manifest_list] = snapshot.delta_manifest_list_size
         for name, body in self._read(sizes, [name for name in sizes if name not in self._lists]):
             self._lists[name] = self._decoded(body, name, partial(read_raw_list, expected_size=sizes[name]))
-        lists = (self._lists[base[0]], self._lists[delta[0]])
-        metas = [meta for each in lists for meta in each.metas]
-        needed = [meta for meta in metas if whole or not self.passes_over(meta)]
-        for meta in needed:
-            known = self._parts.get(meta.file_name)
-            if known is not None and known.meta[:4] != meta[:4]:
-                raise self.corrupt(f"two lists name {meta.file_name} with different sizes or counts")
-        missing = {meta.file_name: meta for meta in needed if meta.file_name not in self._parts}
+        metas = self._needed((self._lists[name] for name in sizes), whole=whole)
+        missing = {meta.file_name: meta for meta in metas if meta.file_name not in self._parts}
         for name, body in self._read({name: meta.file_size for name, meta in missing.items()}, missing):
             self._parts[name] = self._part(missing[name], body)
-        parts = tuple(self._parts[meta.file_name] for meta in needed)
-        return Content(lists, parts, self)
+
+    def _needed(self, lists: Iterable[RawList], *, whole: bool) -> list[ManifestMeta]:
+        return [meta for each in lists for meta in each.metas if whole or not self.passes_over(meta)]
 
     def remember(self, files: Mapping[str, bytes]) -> None:
         """Keep files that a commit has just written, so that they need not be read."""

@@ -72,7 +72,7 @@ def expire_partitions(
         choice = expiry.choose(content.partitions())
         return Selection(
             choice.due,
-            not_due=dict(choice.kept),
+            not_due={str(reason): count for reason, count in choice.kept.items()},
             due_later=choice.due_later,
             next_due_ms=choice.next_due_ms,
             warnings=choice.warnings,

@@ -3,10 +3,11 @@
 Its files stay while one of them does. A dry run says so, since "dropped" sounds like "deleted".
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 
-from lakesweep.errors import FormatError, MaintenanceError, RefusedError, StorageError
+from lakesweep.errors import FormatError, RefusedError
 from lakesweep.model.roots import MAIN, Root, RootRef
 from lakesweep.operations.partitions.contents import Contents
 from lakesweep.runs.view import TableView
@@ -16,34 +17,42 @@ from lakesweep.table.documents import read_roots, read_schema
 def roots_that_show(view: TableView, contents: Contents, rows: Collection[bytes]) -> tuple[str, ...]:
     """Return the snapshots, tags, changelogs and branches that show some of the partitions, as words.
 
-    A root that cannot be read may show them, and is named. The newest snapshot of the branch is left out if it is older
-    than the commit only by being its base; it stays until it expires, like the others.
+    A root that cannot be read may show them, and is named. So is one of a branch with other partition keys, if it has
+    any files.
 
     Raises:
         StorageError: A request failed.
     """
     rows = frozenset(rows)
-    found = [ref for ref in view.listing.roots() if _shows(view, contents, ref, rows)]
-    return tuple(_in_words(found))
+    refs = list(view.listing.roots())
+    documents = _documents(view, refs)
+    with suppress(RefusedError):  # then each root is looked at by itself
+        contents.fetch(root.snapshot for root in documents.values() if isinstance(root, Root))
+    alike = {branch: _is_alike(view, branch) for branch in {ref.branch for ref in refs}}
+
+    def shows(ref: RootRef) -> bool:
+        root = documents[ref.path]
+        if not isinstance(root, Root):
+            return root is not None
+        try:
+            partitions = contents.read(root.snapshot).partitions()
+        except RefusedError:
+            return True
+        return any(facts.files and (facts.row in rows or not alike[ref.branch]) for facts in partitions)
+
+    return tuple(_in_words(ref for ref in refs if shows(ref)))
 
 
-def _shows(view: TableView, contents: Contents, ref: RootRef, rows: frozenset[bytes]) -> bool:
+def _documents(view: TableView, refs: Sequence[RootRef]) -> Mapping[str, Root | RefusedError | None]:
+    """Return path -> root; `None`: it vanished since it was listed."""
+    store = view.table.store
     try:
-        documents = read_roots(view.table.store, [ref])
-        if not documents.roots:
-            return False  # it vanished since it was listed
-        return _names(contents, documents.roots[0], rows, is_alike=_is_alike(view, ref.branch))
-    except StorageError:
-        raise
-    except MaintenanceError:
-        return True
-
-
-def _names(contents: Contents, root: Root, rows: frozenset[bytes], *, is_alike: bool) -> bool:
-    partitions = contents.read(root.snapshot).partitions()
-    if not is_alike:
-        return any(facts.files for facts in partitions)
-    return any(facts.files and facts.row in rows for facts in partitions)
+        found = read_roots(store, refs)
+    except RefusedError as error:
+        if len(refs) == 1:
+            return {refs[0].path: error}
+        return {path: root for ref in refs for path, root in _documents(view, [ref]).items()}
+    return {ref.path: None for ref in refs} | {root.ref.path: root for root in found.roots}
 
 
 def _is_alike(view: TableView, branch: str) -> bool:
