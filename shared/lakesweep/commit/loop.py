@@ -101,10 +101,12 @@ class _Committing:
             return
         is_certain = record.state == "published"
         self._replaced += is_certain
+        did, then = ("committed", "replaced it, or committed after a rollback") if is_certain else (
+            "was about to commit", "committed first, or replaced it",
+        )  # fmt: skip
         self._warn(
-            f"{path}: expected the snapshot {record.uuid} that run {record.run_id} "
-            f"{'committed' if is_certain else 'was about to commit'}, found {uuid or 'one without uuid'}; another "
-            f"writer {'replaced it, or committed after a rollback' if is_certain else 'committed first, or replaced it'}"
+            f"{path}: expected the snapshot {record.uuid} that run {record.run_id} {did}, found "
+            f"{uuid or 'one without uuid'}; another writer {then}"
         )
 
     def _attempt(self, base: Base) -> Committed | None:

@@ -1,0 +1,259 @@
+"""Trouble at every request of a commit: nothing is replaced, nothing is believed that did not happen."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from lakesweep.commit.environment import Committed
+from lakesweep.control.lease import acquire
+from lakesweep.errors import (
+    AccessDeniedError,
+    LeaseLostError,
+    MaintenanceError,
+    OutOfTimeError,
+    PreconditionFailedError,
+    RefusedError,
+    StorageError,
+)
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
+from tests.support.commit_scene import Acting, Failing, Scene
+from tests.support.faulty_store import MODES, ProcessDeathError, Switch
+
+PUT = "table put snapshot/snapshot-4"
+GET = "table read snapshot/snapshot-4"
+
+
+def requests_of_a_commit() -> list[str]:
+    switch = Switch()
+    Scene().commit(switch, has_lock=False)
+    return switch.calls
+
+
+def test_the_requests_are_many_enough() -> None:
+    assert len(requests_of_a_commit()) > 18
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("at", range(1, len(requests_of_a_commit()) + 1))
+def test_trouble_at_every_request(at: int, mode: str) -> None:
+    """Whatever breaks, the next commit follows, and what was reported is what is there."""
+    scene = Scene()
+    before = {each: scene.table.read(scene.path(each)).data for each in scene.ids()}
+    ended: Committed | None = None
+    try:
+        ended = scene.commit(Switch(at, mode), has_lock=False)
+    except (MaintenanceError, ProcessDeathError):
+        pass
+    exists = scene.ids()[-1] == 4
+    if ended is not None:
+        assert ended.status == "committed"
+        assert exists
+        assert scene.snapshot(4).uuid == ended.uuid
+    elif not mode.startswith("death"):
+        assert not exists, "an error says that there is no snapshot"
+    if exists:
+        first = scene.snapshot(4)
+        assert scene.table.read(f"manifest/{first.base_manifest_list}").data
+        assert scene.table.read(f"manifest/{first.delta_manifest_list}").data
+        record = scene.lease().commits["main"]
+        assert (record.id, record.uuid) == (4, first.uuid)
+    scene.later()
+    again = scene.commit(run="r2")
+    assert (again.status, again.snapshot_id, again.replaced, again.warnings) == ("committed", 4 + exists, 0, ())
+    assert all(scene.table.read(scene.path(each)).data == body for each, body in before.items())
+    assert scene.table.read("snapshot/LATEST").data == str(4 + exists).encode()
+
+
+def lost_answer() -> StorageError:
+    return StorageError("put: read timeout", code="ReadTimeoutError")
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_snapshot_whose_answer_was_lost_is_ours(number: int) -> None:
+    """Sent again and again until it takes effect, and then believed by its bytes."""
+    scene = Scene()
+    switch = Failing(PUT, dict.fromkeys(range(1, number), lost_answer()))
+    applied = Failing(PUT, {1: lost_answer()}, takes_effect=True)
+    ended = scene.commit(applied if number == 1 else switch)
+    assert (ended.status, ended.snapshot_id, ended.attempts) == ("committed", 4, 1)
+    assert (applied if number == 1 else switch).calls.count(PUT) == number
+    assert scene.lease().commits["main"].state == "published"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        PreconditionFailedError("put: conflict (409)"),
+        StorageError("put: slow down", code="SlowDown"),
+        StorageError("put: internal error", code="InternalError"),
+    ],
+    ids=["409", "503", "500"],
+)
+@pytest.mark.parametrize("storm", [2, 5])
+def test_storms_are_survived(error: StorageError, storm: int) -> None:
+    scene = Scene()
+    ended = scene.commit(Failing(PUT, dict.fromkeys(range(1, storm + 1), error)))
+    assert (ended.status, ended.snapshot_id, ended.attempts, len(scene.slept)) == ("committed", 4, 1, storm)
+
+
+def test_a_storm_of_conflicts_without_end_is_given_up() -> None:
+    scene = Scene()
+    error = PreconditionFailedError("put: conflict (409)")
+    ended = scene.commit(Failing(PUT, dict.fromkeys(range(1, 1000), error)), options={"commit.max-retries": "1"})
+    assert (ended.status, ended.code, ended.attempts) == ("gave_up", "commit_conflict", 2)
+    assert scene.lease().commits == {}, "no put may still take effect"
+
+
+def test_a_storm_of_failures_without_end_is_given_up_and_remembered() -> None:
+    """A request without an answer may take effect later, so it is not prepared anew."""
+    scene = Scene()
+    ended = scene.commit(Failing(PUT, dict.fromkeys(range(1, 1000), lost_answer())))
+    assert (ended.status, ended.code, ended.attempts, len(scene.prepared)) == ("gave_up", "commit_failed", 1, 1)
+    record = scene.lease().commits["main"]
+    assert (record.state, record.uuid, scene.lease().expires_ms) == ("publishing", ended.uuid, 0)
+
+
+def test_an_unknown_outcome_is_called_unknown() -> None:
+    scene = Scene()
+    put = Failing(PUT, {1: lost_answer()}, takes_effect=True)
+    blind = Failing(GET, dict.fromkeys(range(1, 1000), StorageError("no answer", code="broken")))
+    run = blind._run
+    blind._run = lambda name, call: put._run(name, call) if name == PUT else run(name, call)  # type: ignore[method-assign]
+    ended = scene.commit(blind)
+    assert (ended.status, ended.code, ended.snapshot_id, ended.attempts) == ("unknown", "commit_unknown", 4, 1)
+    assert scene.lease().commits["main"].state == "publishing"
+    after = scene.commit(run="r2")
+    assert (after.status, after.snapshot_id, after.replaced, after.warnings) == ("committed", 5, 0, ())
+
+
+def test_a_caller_without_time_is_not_told_that_nothing_happened() -> None:
+    """The time is over after a put without an answer."""
+    scene = Scene()
+    switch = Failing(PUT, {1: lost_answer()})
+
+    def check(what: str) -> None:
+        if PUT in switch.calls:
+            raise OutOfTimeError(what)
+
+    ended = scene.commit(switch, check_time=check)
+    assert (ended.status, ended.code) == ("unknown", "commit_unknown")
+
+
+def test_a_put_that_takes_effect_late_is_found_by_the_next_commit() -> None:
+    scene = Scene()
+    ended = scene.commit(Failing(PUT, dict.fromkeys(range(1, 1000), lost_answer())))
+    scene.foreign(4, uuid=ended.uuid)
+    after = scene.commit(run="r2")
+    assert (after.status, after.snapshot_id, after.replaced, after.warnings) == ("committed", 5, 0, ())
+
+
+def test_a_late_put_that_another_writer_forestalled_is_mentioned() -> None:
+    """Nobody knows whether ours ever existed, so it does not count as replaced."""
+    scene = Scene()
+    scene.commit(Failing(PUT, dict.fromkeys(range(1, 1000), lost_answer())))
+    uuid = scene.foreign(4)
+    after = scene.commit(run="r2")
+    assert (after.status, after.replaced) == ("committed", 0)
+    assert uuid in after.warnings[0]
+
+
+def test_a_denied_put_raises() -> None:
+    scene = Scene()
+    with pytest.raises(AccessDeniedError):
+        scene.commit(Failing(PUT, {1: AccessDeniedError("put: denied")}))
+    assert scene.ids() == [1, 2, 3]
+    assert (scene.lease().commits, scene.lease().expires_ms) == ({}, 0)
+
+
+def test_a_denied_put_after_one_without_answer_is_in_doubt() -> None:
+    scene = Scene()
+    denied = dict.fromkeys(range(2, 1000), AccessDeniedError("put: denied"))
+    ended = scene.commit(Failing(PUT, {1: lost_answer()} | denied))
+    assert (ended.status, ended.code) == ("gave_up", "commit_failed")
+    assert scene.lease().commits["main"].state == "publishing"
+
+
+@pytest.mark.parametrize("code", ["not_implemented", "501", "400", "InvalidArgument"])
+def test_a_store_without_the_condition_is_refused(code: str) -> None:
+    scene = Scene()
+    with pytest.raises(RefusedError) as caught:
+        scene.commit(Failing(PUT, dict.fromkeys(range(1, 1000), StorageError("put: no", code=code))))
+    assert caught.value.code == "no_conditional_put"
+    assert (scene.ids(), scene.lease().commits) == ([1, 2, 3], {})
+
+
+class Ignoring(Switch):
+    """A store that ignores If-None-Match in the table."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__()
+        self._scene = scene
+
+    def _run(self, name: str, call: Callable[[], object]) -> object:
+        try:
+            return super()._run(name, call)
+        except PreconditionFailedError:
+            assert name.startswith("table put manifest/")
+            return "etag"
+
+
+def test_a_store_that_ignores_the_condition_is_refused() -> None:
+    """Before the lease is taken, and before any snapshot is sent."""
+    scene = Scene()
+    switch = Ignoring(scene)
+    with pytest.raises(RefusedError) as caught:
+        scene.commit(switch)
+    assert caught.value.code == "no_conditional_put"
+    assert scene.ids() == [1, 2, 3]
+    assert not [call for call in switch.calls if "put snapshot/" in call or "control put" in call]
+
+
+def test_a_lease_that_another_run_took_stops_the_put() -> None:
+    scene = Scene()
+
+    def lose() -> None:
+        scene.now_ms += LEASE_MS + DELETE_MARGIN_MS
+        acquire(scene.area, "r2")
+
+    switch = Acting("table read snapshot/snapshot-3", lose, number=2)
+    with pytest.raises(LeaseLostError):
+        scene.commit(switch)
+    assert PUT not in switch.calls
+    assert scene.ids() == [1, 2, 3]
+    assert scene.lease().run_id == "r2"
+
+
+def test_a_lease_that_runs_low_is_renewed_and_keeps_the_record() -> None:
+    scene = Scene()
+
+    def slow() -> None:
+        scene.now_ms += LEASE_MS - 1000
+
+    with pytest.raises(ProcessDeathError):
+        act = Acting("table read snapshot/snapshot-3", slow, number=2)
+        run = act._run
+
+        def die(name: str, call: Callable[[], object]) -> object:
+            if name == GET:
+                raise ProcessDeathError(name)
+            return run(name, call)
+
+        act._run = die  # type: ignore[method-assign]
+        scene.commit(act)
+    record = json.loads(scene.control.read(scene.area.prefix + "lease.json").data)["commits"]["main"]
+    assert record == {"id": 4, "uuid": scene.snapshot(4).uuid, "run_id": "r1", "state": "publishing"}
+
+
+def test_a_hint_that_cannot_be_written_is_only_a_warning() -> None:
+    scene = Scene()
+    ended = scene.commit(Failing("table put snapshot/LATEST", {1: StorageError("put: no", code="broken")}))
+    assert ended.status == "committed"
+    assert "LATEST" in ended.warnings[0]
+    assert scene.commit().snapshot_id == 5
+
+
+def test_a_snapshot_that_cannot_be_read_back_is_committed_with_a_warning() -> None:
+    scene = Scene()
+    ended = scene.commit(Failing(GET, dict.fromkeys(range(1, 1000), StorageError("no answer", code="broken"))))
+    assert (ended.status, len(ended.warnings)) == ("committed", 1)
