@@ -27,6 +27,7 @@ from lakesweep.errors import (
     PreconditionFailedError,
     StorageError,
 )
+from lakesweep.format.documents import parse_hint
 from lakesweep.model.roots import BranchListing, branch_dir
 from lakesweep.storage.aws_client import was_repeated
 from lakesweep.storage.guard import GuardedStore
@@ -35,6 +36,8 @@ from lakesweep.table.documents import MAX_DOCUMENT_BYTES, latest_hint_of
 
 _PUTS = 6
 """How often one put is sent; each time the store itself makes several attempts."""
+_HINTS = 3
+"""How often the hint is written while other writers write it, too."""
 _LOOKS = 4
 """How often a failed look at the snapshot is repeated."""
 
@@ -261,16 +264,15 @@ class Publishing:
         path = f"{branch_dir(self.env.branch)}snapshot/LATEST"
         try:
             named = latest_hint_of(self.env.table, listing)
-            if named is not None and named >= self.id:
-                return
-            # If it has changed since the listing, another writer has just written it.
-            with suppress(PreconditionFailedError):
-                self._store.put(
-                    path,
-                    str(self.id).encode(),
-                    if_absent=document is None,
-                    if_match=None if document is None else document.etag,
-                )
+            etag = None if document is None else document.etag
+            for _ in range(_HINTS):
+                if named is not None and named >= self.id:
+                    return
+                with suppress(PreconditionFailedError):  # another writer has just written it
+                    self._store.put(path, str(self.id).encode(), if_absent=etag is None, if_match=etag)
+                    return
+                body = self.env.table.read(path, max_bytes=MAX_DOCUMENT_BYTES)
+                named, etag = parse_hint(body.data), body.etag
         except MaintenanceError as error:
             self._warnings.append(f"{path} could not be written, so readers list the snapshots: {error}")
 

@@ -117,11 +117,12 @@ def test_the_earliest_hint_is_never_written() -> None:
     assert not [call for call in switch.calls if "EARLIEST" in call]
 
 
-def test_a_hint_that_another_writer_has_just_written_stays() -> None:
+@pytest.mark.parametrize(("written", "left"), [(b"5", b"5"), (b"2", b"4")])
+def test_a_hint_that_another_writer_has_just_written_never_goes_back(written: bytes, left: bytes) -> None:
     scene = Scene()
-    ended = scene.commit(Acting("table put snapshot/LATEST", lambda: scene.table.put("snapshot/LATEST", b"5")))
+    ended = scene.commit(Acting("table put snapshot/LATEST", lambda: scene.table.put("snapshot/LATEST", written)))
     assert (ended.status, ended.warnings) == ("committed", ())
-    assert scene.table.read("snapshot/LATEST").data == b"5"
+    assert scene.table.read("snapshot/LATEST").data == left
 
 
 def test_the_commit_time_is_never_before_the_base() -> None:

@@ -47,7 +47,7 @@ def test_a_later_attempt_knows_what_came_since() -> None:
 
 def test_a_second_attempt_reads_three_documents() -> None:
     """The new snapshot, the base once more, and ours; the lease is as this run left it."""
-    scene, switch = Scene(), Acting("table put snapshot/snapshot-4", lambda: None)
+    scene = Scene()
     scene.commit()
     switch = Acting("table put snapshot/snapshot-5", scene.foreign)
     scene.commit(switch)
@@ -61,13 +61,14 @@ def test_a_second_attempt_reads_three_documents() -> None:
     ]
 
 
-@pytest.mark.parametrize("number", [1, 2])
-def test_a_new_schema_is_not_missed(number: int) -> None:
+@pytest.mark.parametrize(("name", "number"), [("table list snapshot/", 1), ("table list schema/", 2)])
+def test_a_new_schema_is_not_missed(name: str, number: int) -> None:
+    """From the moment that the schemas were listed first, until they are listed again."""
     scene = Scene()
-    ended = scene.commit(Acting("table list snapshot/", scene.alter, number=number))
-    assert ended.status == "committed"
-    # At the first listing, `schema/` had been listed already.
-    assert (ended.attempts, scene.snapshot(4).schema_id) == (2, 1)
+    ended = scene.commit(Acting(name, scene.alter, number=number))
+    assert (ended.status, ended.attempts, scene.snapshot(4).schema_id) == ("committed", 2, 1)
+    assert scene.prepared[-1].base.since == ()
+    assert not scene.prepared[-1].base.is_restart
 
 
 @pytest.mark.parametrize(("name", "number"), BEFORE_PUT[1:4])

@@ -1,13 +1,15 @@
 """The lease: who may take it when, and what a run that lost it may still do."""
 
+import json
 from typing import Any
 
 import pytest
 
 from lakesweep.control.area import ControlArea
+from lakesweep.control.commit_record import CommitRecord
 from lakesweep.control.intent import Intent
 from lakesweep.control.lease import Lease, acquire, read_lease
-from lakesweep.errors import LeaseHeldError, LeaseLostError
+from lakesweep.errors import FormatError, LeaseHeldError, LeaseLostError
 from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.storage.clock import Clocks
 from tests.support.memory_store import MemoryStore
@@ -161,3 +163,60 @@ def test_nothing_is_sent_under_a_lease_that_was_given_back() -> None:
     lease.release(ended=True)
     with pytest.raises(LeaseLostError):
         lease.refuse_late()
+
+
+def record(snapshot_id: int, state: str = "published") -> CommitRecord:
+    return CommitRecord(snapshot_id, f"u{snapshot_id}", "r1", state)
+
+
+def test_the_last_commits_are_carried_on_by_every_run() -> None:
+    place = Place()
+    lease = acquire(place.area, "r1", commits={"main": record(4, "publishing")})
+    assert read_lease(place.area).commits == {"main": record(4, "publishing")}
+    lease.commits["main"] = record(4)
+    lease.release(ended=True)
+    other = acquire(place.area, "r2", intent("p1"))
+    place.now_ms += LEASE_MS - 1000
+    other.check()
+    other.rest(lambda seconds: None)
+    other.release(ended=True)
+    assert read_lease(place.area).commits == {"main": record(4)}
+    third = acquire(place.area, "r3", commits={"b": record(2, "publishing")})
+    assert read_lease(place.area).commits == {"main": record(4), "b": record(2, "publishing")}
+    third.forget_commits()
+    third.release(ended=True)
+    assert read_lease(place.area).commits == {"main": record(4)}
+
+
+def test_a_lease_without_commits_says_nothing_of_them() -> None:
+    place = Place()
+    acquire(place.area, "r1").release(ended=True)
+    assert "commits" not in json.loads(place.area.read("lease.json").data)
+
+
+def test_a_lease_that_was_released_can_be_taken_again_unread() -> None:
+    place = Place()
+    lease = acquire(place.area, "r1")
+    lease.release(ended=True)
+    known = lease.document()
+    assert acquire(place.area, "r1", known=known).is_as_known
+
+
+@pytest.mark.parametrize(
+    "commits",
+    [
+        [],
+        {"main": None},
+        {"main": {"id": -1, "uuid": "u", "run_id": "r1", "state": "published"}},
+        {"main": {"id": 1, "uuid": 5, "run_id": "r1", "state": "published"}},
+        {"main": {"id": 1, "uuid": "u", "run_id": "", "state": "published"}},
+        {"main": {"id": 1, "uuid": "u", "run_id": "r1", "state": "done"}},
+    ],
+)
+def test_commits_that_do_not_parse_are_damage(commits: Any) -> None:
+    place = Place()
+    acquire(place.area, "r1").release(ended=True)
+    document = json.loads(place.area.read("lease.json").data) | {"commits": commits}
+    place.area.put("lease.json", json.dumps(document).encode())
+    with pytest.raises(FormatError, match="commit"):
+        read_lease(place.area)
