@@ -10,8 +10,8 @@ from lakesweep.commit.loop import commit
 from lakesweep.control.lease import acquire
 from lakesweep.errors import HeldBackError, LeaseHeldError, OutOfTimeError, RefusedError
 from lakesweep.storage.wrappers.remembering import MetadataCache, RememberingStore
-from tests.support.faulty_store import Switch
 from tests.support.commit_scene import Acting, Scene, prepared_on
+from tests.support.faulty_store import Switch
 from tests.unit.control.test_lease import intent
 
 
@@ -79,7 +79,7 @@ def test_what_the_caller_has_read_is_not_read_again() -> None:
     scene.commit()
     scene.commit(switch, first=scene.base(), lease=scene.lease())
     before = switch.calls[: switch.calls.index("control put " + scene.area.prefix + "lease.json")]
-    assert not [call for call in before if "read" in call or "list " in call and "put" not in call]
+    assert not [call for call in before if "read" in call or ("list " in call and "put" not in call)]
 
 
 def test_nothing_to_do_leaves_no_trace() -> None:
