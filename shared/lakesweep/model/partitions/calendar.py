@@ -13,14 +13,9 @@ MAX_YEAR = 999_999_999
 """The last year of Java's calendar. The first one is the same year before the year 0."""
 
 _DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-_RANGES = {
-    "hour": (0, 23),
-    "minute": (0, 59),
-    "second": (0, 59),
-    "nano": (0, SECOND_NS - 1),
-    "half_day": (0, 1),
-    "half_day_hour": (0, 11),
-}
+_DAY_FIELDS = frozenset(("year", "year_of_era", "month", "day", "day_of_year"))
+_MOST = {"hour": 23, "minute": 59, "second": 59, "nano": SECOND_NS - 1, "half_day": 1, "half_day_hour": 11}
+"""The largest numbers of a time; the smallest are 0."""
 
 
 def resolved(fields: Mapping[str, int], *, is_lenient: bool) -> int | None:
@@ -35,9 +30,7 @@ def resolved(fields: Mapping[str, int], *, is_lenient: bool) -> int | None:
     clock_ns = _lenient_clock(fields) if is_lenient else _smart_clock(fields)
     if day is None or clock_ns is None:
         return None
-    # Java's years end in both styles, and each of the days that carry over is checked as well.
-    days = day + clock_ns // DAY_NS
-    if not first_day(-MAX_YEAR) <= days < first_day(MAX_YEAR + 1):
+    if not _FIRST_DAY <= day + clock_ns // DAY_NS <= _LAST_DAY:
         return None
     return day * DAY_NS + clock_ns
 
@@ -52,6 +45,10 @@ def epoch_day(year: int, month: int, day: int) -> int:
 def first_day(year: int) -> int:
     """Return the epoch day of the first of January."""
     return epoch_day(year, 1, 1)
+
+
+_FIRST_DAY = first_day(-MAX_YEAR)
+_LAST_DAY = first_day(MAX_YEAR + 1) - 1
 
 
 def _lenient_day(fields: Mapping[str, int]) -> int | None:
@@ -102,6 +99,8 @@ def _month_length(year: int, month: int) -> int:
 
 def _smart_clock(fields: Mapping[str, int]) -> int | None:
     """Return the nanosecond of the day, `None` if the fields are no time. Without a whole time it is midnight."""
+    if fields.keys() <= _DAY_FIELDS:
+        return 0
     parts = _with_hour(fields)
     if parts is None:
         return None
@@ -110,9 +109,9 @@ def _smart_clock(fields: Mapping[str, int]) -> int | None:
     if hour is not None and any(part is not None for part in later):
         return 0  # Java does not look at the numbers of a time that is not whole.
     is_end_of_day = hour == 24 and not minute and not second and not nano
-    ranges = {**_RANGES, "hour": (0, 24)} if is_end_of_day else _RANGES
-    if any(not low <= parts.get(name, low) <= high for name, (low, high) in ranges.items()):
-        return None
+    for name, number in parts.items():
+        if name not in _DAY_FIELDS and not 0 <= number <= _MOST[name] and not (is_end_of_day and name == "hour"):
+            return None
     if hour is None:
         return 0
     if parts.get("half_day", hour % 24 // 12) != hour % 24 // 12 or parts.get("half_day_hour", hour % 12) != hour % 12:

@@ -258,8 +258,8 @@ class Expiry:
             )
         if undecided and self._declared is None:
             warnings.append(
-                f"no time zone is declared, so {undecided} partitions that may be due stay up to 26 hours longer, until "
-                "they are due by the clocks of UTC-12; declare the zone by time_zone in the call or in the fleet policy"
+                f"no time zone is declared, so {undecided} partitions that may be due stay up to 26 hours longer, "
+                "until they are due by the clocks of UTC-12; declare time_zone in the call or in the fleet policy"
             )
         return tuple(warnings)
 

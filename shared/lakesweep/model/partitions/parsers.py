@@ -7,6 +7,7 @@ Source: Java `DateTimeFormatterBuilder` (`NumberPrinterParser`, `FractionPrinter
 `CompositePrinterParser`), in its strict mode.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -15,7 +16,7 @@ Fields = dict[str, int]
 Sign = Literal["normal", "not_negative", "exceeds_pad"]
 """`normal`: a minus may precede. `exceeds_pad`: a plus has to precede a number of more digits than the least."""
 
-_DIGITS = frozenset("0123456789")
+_DIGITS = re.compile("[0-9]+")
 
 
 class Parser(Protocol):
@@ -71,7 +72,7 @@ class Number:
     def parse(self, text: str, position: int, fields: Fields) -> int:
         """Return the position behind the number, or -1."""
         sign = text[position : position + 1]
-        if sign in ("+", "-") and sign:
+        if sign == "+" or sign == "-":
             if self.sign == "not_negative" or (sign == "+" and self.sign == "normal"):
                 return -1
             position += 1
@@ -142,10 +143,8 @@ def parse_all(parts: Sequence[Parser], text: str, position: int, fields: Fields)
 
 def digits_end(text: str, position: int, at_most: int) -> int:
     """Return the position behind the ASCII digits from `position` on."""
-    end, limit = position, min(position + at_most, len(text))
-    while end < limit and text[end] in _DIGITS:
-        end += 1
-    return end
+    found = _DIGITS.match(text, position, position + at_most)
+    return position if found is None else found.end()
 
 
 def _put(fields: Fields, field: str, number: int, end: int) -> int:
