@@ -8,7 +8,8 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 import typer
 
 from lakesweep.cli.options import Execute, Place, at_place
-from lakesweep.runs.parameters.parameter import Kind, Parameter, Signature, flag, names, pairs, partitions, texts
+from lakesweep.runs.parameters.parameter import Kind, Parameter, Signature, flag, names, pairs, texts
+from lakesweep.runs.parameters.partitions import partitions
 
 _SEVERAL: tuple[Kind[Any], ...] = (names, texts, pairs, partitions)
 """Kinds of options that may be given several times."""

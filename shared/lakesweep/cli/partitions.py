@@ -1,11 +1,11 @@
 """The commands that commit: drop partitions, truncate a table, expire partitions."""
 
 from lakesweep.cli.command import Typed, command
-from lakesweep.runs.parameters import signatures
+from lakesweep.runs.parameters import partitions as given
 
 
 @command(
-    signatures.DROP_PARTITION,
+    given.DROP_PARTITION,
     "lakesweep drop-partition s3://lake/sales.db/orders --partition dt=20240101,hr=08",
     "lakesweep drop-partition s3://lake/sales.db/orders --partition dt=20240101 --partition dt=20240102 "
     "--catalog-type filesystem --control s3://ops/lakesweep --execute",
@@ -23,7 +23,7 @@ def drop_partition(typed: Typed) -> int:
 
 
 @command(
-    signatures.TRUNCATE,
+    given.TRUNCATE,
     "lakesweep truncate s3://lake/sales.db/orders",
     "lakesweep truncate /data/orders --catalog-type filesystem --execute",
 )
@@ -38,7 +38,7 @@ def truncate(typed: Typed) -> int:
 
 
 @command(
-    signatures.EXPIRE_PARTITIONS,
+    given.EXPIRE_PARTITIONS,
     "lakesweep expire-partitions s3://lake/sales.db/orders",
     "lakesweep expire-partitions /data/orders --expiration-time '30 d' --timestamp-formatter yyyyMMdd "
     "--time-zone Europe/Berlin --catalog-type filesystem --execute",

@@ -12,6 +12,7 @@ from lakesweep.errors import RefusedError, UsageError
 from lakesweep.model.report import RunReport
 from lakesweep.runs.allowance import allowing
 from lakesweep.runs.fleet import watched_ruling
+from lakesweep.runs.parameters import partitions
 from lakesweep.runs.parameters import signatures as given
 from lakesweep.runs.parameters.parameter import EXTERNAL_ROOTS, OPTIONS, Call, Signature
 from lakesweep.runs.reports import refused
@@ -86,7 +87,7 @@ _CAPABILITIES = {
         given.EXPIRE_TAGS,
         given.TAG_SCHEDULE,
     ),
-    "partitions": (given.DROP_PARTITION, given.TRUNCATE, given.EXPIRE_PARTITIONS),
+    "partitions": (partitions.DROP_PARTITION, partitions.TRUNCATE, partitions.EXPIRE_PARTITIONS),
     "branches": (given.ROLLBACK, given.CREATE_BRANCH, given.DELETE_BRANCH, given.FAST_FORWARD),
     "undo": (given.UNDO,),
     "maintenance": (given.MAINTAIN,),

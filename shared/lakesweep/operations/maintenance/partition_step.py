@@ -19,12 +19,11 @@ from lakesweep.operations.partitions.arguments import Catalog, ExpirePartitionsA
 from lakesweep.operations.partitions.catalog import declared_catalog
 from lakesweep.operations.tags.options import is_write_only
 from lakesweep.runs.fleet import Ruling, rule_of
-from lakesweep.runs.parameters.signatures import (
+from lakesweep.runs.parameters.partitions import (
     CHECK_INTERVAL,
     COMMIT_OPTIONS,
-    EXPIRATION_TIME,
     EXPIRE_PARTITIONS,
-    PROCEDURE_OPTIONS,
+    PARTITION_OPTIONS,
 )
 from lakesweep.runs.pass_notes import PartitionNote
 from lakesweep.runs.pass_state import clock_ms, known_state
@@ -33,7 +32,7 @@ from lakesweep.runs.steps import CommitStep, Step
 from lakesweep.runs.view import TableView
 
 OPERATION = EXPIRE_PARTITIONS.name
-_TIME = PROCEDURE_OPTIONS[EXPIRATION_TIME]
+_TIME = "partition.expiration-time"
 _HOUR_MS = 3_600_000
 _BY_WRITERS = frozenset({"catalog_not_declared", "zone_not_declared", "needs_engine_callbacks"})
 """Codes of refused commits. If the table is not `write-only`, its own writers expire partitions."""
@@ -117,7 +116,7 @@ class PartitionStep:
         rule = rule_of(self.ruling)
         arguments = ExpirePartitionsArguments(
             catalog=declared_catalog(self.catalog, self.ruling),
-            options={key: value for key, value in self.options.items() if key in _KNOWN},
+            options={key: value for key, value in self.options.items() if key in PARTITION_OPTIONS | COMMIT_OPTIONS},
             time_zone=rule.time_zone,
             force_check=True,  # the step has looked whether a check is due
             unattended=True,
@@ -161,9 +160,6 @@ class PartitionStep:
             return not is_write_only(self.stated)
         except RefusedError:
             return False
-
-
-_KNOWN = frozenset(PROCEDURE_OPTIONS.values()) | COMMIT_OPTIONS
 
 
 def _facts_of(state: BranchState) -> tuple[int, int, int, int]:

@@ -6,7 +6,7 @@ No file of a table shows its catalog. What a commit may promise depends on it, s
 from lakesweep.errors import UsageError
 from lakesweep.operations.partitions.arguments import Catalog
 from lakesweep.runs.fleet import Ruling, rule_of
-from lakesweep.runs.parameters import signatures as given
+from lakesweep.runs.parameters import partitions as given
 from lakesweep.runs.parameters.parameter import Call
 
 

@@ -17,7 +17,7 @@ from lakesweep.operations.partitions.truncate import truncate
 from lakesweep.operations.registered.planned import Run
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.fleet import rule_of, ruling_of
-from lakesweep.runs.parameters import signatures as given
+from lakesweep.runs.parameters import partitions as given
 from lakesweep.runs.parameters.parameter import OPTIONS, Call
 from lakesweep.runs.session import Table
 

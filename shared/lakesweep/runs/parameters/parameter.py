@@ -4,7 +4,6 @@ The command line makes its options of them, an invocation is checked by them, an
 this module imports little: `--help` needs it.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
@@ -143,7 +142,7 @@ def read_count(value: object, name: str) -> int:
     stripped = value.strip() if isinstance(value, str) else ""
     digits = stripped.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 19):
-        raise _bad(name, "a whole number", value)
+        raise bad_value(name, "a whole number", value)
     return int(stripped)
 
 
@@ -153,55 +152,22 @@ def read_text(value: object, name: str) -> str:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise _bad(name, "text", value)
+    raise bad_value(name, "text", value)
 
 
 def read_texts(value: object, name: str) -> tuple[str, ...]:
     """Read one text or several."""
     found = (value,) if isinstance(value, str) else value
     if not isinstance(found, list | tuple) or not all(isinstance(each, str) and each.strip() for each in found):
-        raise _bad(name, "a text or an array of texts", value)
+        raise bad_value(name, "a text or an array of texts", value)
     return tuple(dict.fromkeys(found))
-
-
-def read_partitions(value: object, name: str) -> "tuple[str | Mapping[str, object], ...]":
-    """Read one partition or several: texts such as `dt=20240101,hr=08`, or objects, in which null is a value.
-
-    A text that begins with a brace is such an object, so a command line can name any value, too.
-    """
-    found = (value,) if isinstance(value, str | Mapping) else value
-    if not isinstance(found, list | tuple):
-        raise _bad(name, "a partition such as dt=20240101, an object, or an array of these", value)
-    return tuple(_partition(each, name) for each in found)
-
-
-def _partition(value: object, name: str) -> "str | Mapping[str, object]":
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        try:
-            value = json.loads(value)
-        except ValueError as error:
-            raise _bad(name, "a JSON object, since it begins with a brace", value) from error
-    if isinstance(value, str) and value.strip():
-        return value
-    if isinstance(value, Mapping) and value and all(isinstance(key, str) for key in value):
-        return dict(value)
-    raise _bad(name, "a partition such as dt=20240101, or an object that has at least one partition key", value)
-
-
-def read_catalog(value: object, name: str) -> str:
-    """Read the type of a catalog. The types are imported only now, so that `--help` stays quick."""
-    from lakesweep.model.policy import CATALOG_TYPES
-
-    if value not in CATALOG_TYPES:
-        raise _bad(name, f"one of {', '.join(CATALOG_TYPES)}", value)
-    return str(value)
 
 
 def read_names(value: object, name: str) -> tuple[str, ...]:
     """Read one name or several. A blank name is left to the operation, which says what it expects."""
     found = (value,) if isinstance(value, str | int) else value
     if not isinstance(found, list | tuple):
-        raise _bad(name, "a name", value)
+        raise bad_value(name, "a name", value)
     return tuple(dict.fromkeys(read_text(each, name) for each in found))
 
 
@@ -211,13 +177,13 @@ def read_flag(value: object, name: str) -> bool:
         return value
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         return value.strip().lower() == "true"
-    raise _bad(name, "true or false", value)
+    raise bad_value(name, "true or false", value)
 
 
 def read_options(value: object, name: str) -> Mapping[str, str]:
     """Read table options."""
     if not isinstance(value, Mapping) or not all(isinstance(each, str) for pair in value.items() for each in pair):
-        raise _bad(name, "keys and values that are text", value)
+        raise bad_value(name, "keys and values that are text", value)
     return dict(value)
 
 
@@ -258,7 +224,7 @@ def read_age_ms(value: object, name: str) -> int:
     """Read a duration of at least 1 ms: 0 would delete every tag."""
     span_ms = read_days_ms(value, name)
     if span_ms < 1:
-        raise _bad(name, "a duration of at least 1 ms", value)
+        raise bad_value(name, "a duration of at least 1 ms", value)
     return span_ms
 
 
@@ -270,7 +236,8 @@ def read_positive(value: object, name: str) -> int:
     return number
 
 
-def _bad(name: str, expected: str, value: object) -> UsageError:
+def bad_value(name: str, expected: str, value: object) -> UsageError:
+    """Return the error for an argument with a wrong value."""
     return UsageError(f"{name}: expected {expected}, found {value!r}", code="bad_argument")
 
 
@@ -279,10 +246,6 @@ positive: Kind[int | None] = Kind("whole number from 1", read_positive, None, "N
 text: Kind[str | None] = Kind("text", read_text, None, "TEXT")
 texts: Kind[tuple[str, ...]] = Kind("text or array of texts", read_texts, (), "TEXT")
 names: Kind[tuple[str, ...]] = Kind("text or array of texts", read_names, (), "NAME")
-partitions: "Kind[tuple[str | Mapping[str, object], ...]]" = Kind(
-    "text, object or array of these", read_partitions, (), "PARTITION"
-)
-catalog: Kind[str | None] = Kind("text", read_catalog, None, "TYPE")
 flag = Kind("true or false", read_flag, default=False)
 time: Kind[int | None] = Kind("time", read_time_ms, None, "TIME")
 past: Kind[int | Age | None] = Kind("time or age", read_past, None, "TIME")

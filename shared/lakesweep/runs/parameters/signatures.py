@@ -2,16 +2,15 @@
 
 from collections.abc import Mapping
 
+from lakesweep.runs.parameters import partitions
 from lakesweep.runs.parameters.parameter import (
     OPTIONS,
     Signature,
     age,
-    catalog,
     count,
     days,
     flag,
     names,
-    partitions,
     past,
     positive,
     retained,
@@ -53,25 +52,9 @@ TAG_OPTIONS = frozenset(
     }
 )
 """Table options that decide which tags are made and which are deleted."""
-COMMIT_OPTIONS = frozenset(
-    {"commit.max-retries", "commit.timeout", "commit.min-retry-wait", "commit.max-retry-wait"},
-)
-"""Table options that decide how long a commit is tried again while other writers commit first."""
-PARTITION_OPTIONS = frozenset(
-    {
-        "partition.expiration-time",
-        "partition.expiration-strategy",
-        "partition.expiration-max-num",
-        "partition.expiration-batch-size",
-        "partition.timestamp-formatter",
-        "partition.timestamp-pattern",
-    }
-)
-"""Table options that decide which partitions expire."""
-CHECK_INTERVAL = "partition.expiration-check-interval"
 DURATIONS = (
     *("snapshot.time-retained", "changelog.time-retained", "consumer.expiration-time"),
-    *("partition.expiration-time", CHECK_INTERVAL),
+    *("partition.expiration-time", partitions.CHECK_INTERVAL),
     *("commit.timeout", "commit.min-retry-wait", "commit.max-retry-wait"),
     *("tag.creation-period-duration", "tag.creation-delay", "tag.default-time-retained"),
 )
@@ -111,82 +94,14 @@ EXPIRE_SNAPSHOTS = Signature(
 EXPIRE_CHANGELOGS = Signature("expire-changelogs", (*_LIMITS, DELETE_ALL, GRACE))
 CLEAR_CONSUMERS = Signature("clear-consumers", (INCLUDING, EXCLUDING))
 RESET_CONSUMER = Signature("reset-consumer", (CONSUMER_ID, NEXT_SNAPSHOT))
-CATALOG_TYPE = catalog(
-    "catalog_type",
-    "Type of the table's catalog, which no file of the table shows: filesystem, hive, jdbc, glue or rest. By default "
-    "that of the fleet policy; without either, nothing is committed.",
-)
-CATALOG_LOCK = flag(
-    "catalog_lock", "With --catalog-type: every writer of the table takes the catalog's lock for each commit."
-)
 MAINTAIN = Signature(
     "maintain",
-    (ALL_BRANCHES, MIN_INTERVAL, OPTIONS, PROTECT_COMMIT_USER, CATALOG_TYPE, CATALOG_LOCK),
-    RETENTION_OPTIONS | TAG_OPTIONS | PARTITION_OPTIONS | COMMIT_OPTIONS | {CHECK_INTERVAL},
-)
-
-# --- partitions -------------------------------------------------------------------------------------------------------
-
-PARTITION = partitions(
-    "partition",
-    "The partitions to drop: those with this value of each named key, such as dt=20240101,hr=08; repeatable. A JSON "
-    """object names any value: '{"dt": null}'.""",
-    is_plain=True,
-)
-FALLBACK_REAPPEARS = flag(
-    "fallback_reappears", "Accept that a fallback branch shows its copy of the dropped rows again."
-)
-DROP_PARTITION = Signature(
-    "drop-partition", (PARTITION, CATALOG_TYPE, CATALOG_LOCK, FALLBACK_REAPPEARS, OPTIONS), COMMIT_OPTIONS
-)
-TRUNCATE = Signature("truncate", (CATALOG_TYPE, CATALOG_LOCK, FALLBACK_REAPPEARS, OPTIONS), COMMIT_OPTIONS)
-
-EXPIRATION_TIME = text(
-    "expiration_time", "Age from which a partition expires, such as '30 d'; partition.expiration-time.", "DURATION"
-)
-EXPIRE_STRATEGY = text(
-    "expire_strategy",
-    "What the age counts from: values-time, a time in the partition's values; or update-time, its newest file. "
-    "partition.expiration-strategy.",
-    "STRATEGY",
-)
-TIMESTAMP_FORMATTER = text(
-    "timestamp_formatter", "How a time is written, such as yyyyMMdd; partition.timestamp-formatter.", "FORMAT"
-)
-TIMESTAMP_PATTERN = text(
-    "timestamp_pattern", "Which values make the time, such as '$dt $hr:00:00'; partition.timestamp-pattern.", "PATTERN"
-)
-MAX_EXPIRES = positive("max_expires", "Expire at most N partitions; partition.expiration-max-num, by default 100.")
-BATCH_SIZE = positive(
-    "batch_size", "Commit after each N partitions; partition.expiration-batch-size, by default one commit."
-)
-PROCEDURE_OPTIONS = {
-    EXPIRATION_TIME: "partition.expiration-time",
-    EXPIRE_STRATEGY: "partition.expiration-strategy",
-    TIMESTAMP_FORMATTER: "partition.timestamp-formatter",
-    TIMESTAMP_PATTERN: "partition.timestamp-pattern",
-    MAX_EXPIRES: "partition.expiration-max-num",
-    BATCH_SIZE: "partition.expiration-batch-size",
-}
-"""Arguments of Paimon's procedure `expire_partitions`, and the table options that they stand for."""
-TIME_ZONE = text(
-    "time_zone",
-    "Time zone of the tags' times, such as Europe/Berlin; by default that of the fleet policy, else UTC.",
-    "ZONE",
-)
-EXPIRE_PARTITIONS = Signature(
-    "expire-partitions",
-    (
-        *PROCEDURE_OPTIONS,
-        TIME_ZONE.says(
-            "Time zone of the writers' clocks and of times in values, such as Europe/Berlin; by default that of the "
-            "fleet policy."
-        ),
-        CATALOG_TYPE,
-        CATALOG_LOCK,
-        OPTIONS,
-    ),
-    PARTITION_OPTIONS | COMMIT_OPTIONS,
+    (ALL_BRANCHES, MIN_INTERVAL, OPTIONS, PROTECT_COMMIT_USER, partitions.CATALOG_TYPE, partitions.CATALOG_LOCK),
+    RETENTION_OPTIONS
+    | TAG_OPTIONS
+    | partitions.PARTITION_OPTIONS
+    | partitions.COMMIT_OPTIONS
+    | {partitions.CHECK_INTERVAL},
 )
 
 # --- versions, tags and branches --------------------------------------------------------------------------------------
@@ -205,6 +120,11 @@ VERSION = text("version", "As in VERSION AS OF: a tag, else watermark-<n>, else 
 TIME_RETAINED = days(
     "time_retained",
     "How long to keep the tag, such as '30 d'. By default the table's tag.default-time-retained, else forever.",
+)
+TIME_ZONE = text(
+    "time_zone",
+    "Time zone of the tags' times, such as Europe/Berlin; by default that of the fleet policy, else UTC.",
+    "ZONE",
 )
 IGNORE_IF_EXISTS = flag("ignore_if_exists", "If a tag of this name exists, keep it; this is no error.")
 _SOURCE = (SNAPSHOT, FROM_TAG, TIMESTAMP, WATERMARK, VERSION)
@@ -360,7 +280,7 @@ SIGNATURES: Mapping[str, Signature] = {
     for signature in (
         *(EXPIRE_SNAPSHOTS, EXPIRE_CHANGELOGS, CLEAR_CONSUMERS, RESET_CONSUMER, REMOVE_ORPHAN_FILES),
         *(CREATE_TAG, REPLACE_TAG, RENAME_TAG, DELETE_TAG, EXPIRE_TAGS, TAG_SCHEDULE),
-        *(DROP_PARTITION, TRUNCATE, EXPIRE_PARTITIONS),
+        *(partitions.DROP_PARTITION, partitions.TRUNCATE, partitions.EXPIRE_PARTITIONS),
         *(ROLLBACK, CREATE_BRANCH, DELETE_BRANCH, FAST_FORWARD, UNDO, MAINTAIN),
     )
 }
@@ -369,8 +289,8 @@ SIGNATURES: Mapping[str, Signature] = {
 
 _PROCEDURES = {
     "trigger_tag_automatic_creation": TAG_SCHEDULE.name,
-    "drop_partitions": DROP_PARTITION.name,
-    "truncate_table": TRUNCATE.name,
+    "drop_partitions": partitions.DROP_PARTITION.name,
+    "truncate_table": partitions.TRUNCATE.name,
 }
 """Names in Paimon that are not those of the operations."""
 

@@ -1,0 +1,116 @@
+"""The operations that commit, and their parameters: partitions to drop, and what is declared about the catalog."""
+
+import json
+from collections.abc import Mapping
+
+from lakesweep.runs.parameters.parameter import OPTIONS, Kind, Signature, bad_value, flag, positive, text
+
+COMMIT_OPTIONS = frozenset(
+    {"commit.max-retries", "commit.timeout", "commit.min-retry-wait", "commit.max-retry-wait"},
+)
+"""Table options that decide how long a commit is tried again while other writers commit first."""
+CHECK_INTERVAL = "partition.expiration-check-interval"
+
+
+def read_partitions(value: object, name: str) -> tuple[str | Mapping[str, object], ...]:
+    """Read one partition or several: texts such as `dt=20240101,hr=08`, or objects, in which null is a value.
+
+    A text that begins with a brace is such an object, so a command line can name any value, too.
+    """
+    found = (value,) if isinstance(value, str | Mapping) else value
+    if not isinstance(found, list | tuple):
+        raise bad_value(name, "a partition such as dt=20240101, an object, or an array of these", value)
+    return tuple(_partition(each, name) for each in found)
+
+
+def _partition(value: object, name: str) -> str | Mapping[str, object]:
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise bad_value(name, "a JSON object, since it begins with a brace", value) from error
+    if isinstance(value, str) and value.strip():
+        return value
+    if isinstance(value, Mapping) and value and all(isinstance(key, str) for key in value):
+        return dict(value)
+    raise bad_value(name, "a partition such as dt=20240101, or an object that has at least one partition key", value)
+
+
+def read_catalog(value: object, name: str) -> str:
+    """Read the type of a catalog. The types are imported only now, so that `--help` stays quick."""
+    from lakesweep.model.policy import CATALOG_TYPES
+
+    if value not in CATALOG_TYPES:
+        raise bad_value(name, f"one of {', '.join(CATALOG_TYPES)}", value)
+    return str(value)
+
+
+partitions: Kind[tuple[str | Mapping[str, object], ...]] = Kind(
+    "text, object or array of these", read_partitions, (), "PARTITION"
+)
+catalog: Kind[str | None] = Kind("text", read_catalog, None, "TYPE")
+
+CATALOG_TYPE = catalog(
+    "catalog_type",
+    "Type of the table's catalog, which no file of the table shows: filesystem, hive, jdbc, glue or rest. By default "
+    "that of the fleet policy; without either, nothing is committed.",
+)
+CATALOG_LOCK = flag(
+    "catalog_lock", "With --catalog-type: every writer of the table takes the catalog's lock for each commit."
+)
+
+PARTITION = partitions(
+    "partition",
+    "The partitions to drop: those with this value of each named key, such as dt=20240101,hr=08; repeatable. A JSON "
+    """object names any value: '{"dt": null}'.""",
+    is_plain=True,
+)
+FALLBACK_REAPPEARS = flag(
+    "fallback_reappears", "Accept that a fallback branch shows its copy of the dropped rows again."
+)
+DROP_PARTITION = Signature(
+    "drop-partition", (PARTITION, CATALOG_TYPE, CATALOG_LOCK, FALLBACK_REAPPEARS, OPTIONS), COMMIT_OPTIONS
+)
+TRUNCATE = Signature("truncate", (CATALOG_TYPE, CATALOG_LOCK, FALLBACK_REAPPEARS, OPTIONS), COMMIT_OPTIONS)
+
+EXPIRATION_TIME = text(
+    "expiration_time", "Age from which a partition expires, such as '30 d'; partition.expiration-time.", "DURATION"
+)
+EXPIRE_STRATEGY = text(
+    "expire_strategy",
+    "What the age counts from: values-time, a time in the partition's values; or update-time, its newest file. "
+    "partition.expiration-strategy.",
+    "STRATEGY",
+)
+TIMESTAMP_FORMATTER = text(
+    "timestamp_formatter", "How a time is written, such as yyyyMMdd; partition.timestamp-formatter.", "FORMAT"
+)
+TIMESTAMP_PATTERN = text(
+    "timestamp_pattern", "Which values make the time, such as '$dt $hr:00:00'; partition.timestamp-pattern.", "PATTERN"
+)
+MAX_EXPIRES = positive("max_expires", "Expire at most N partitions; partition.expiration-max-num, by default 100.")
+BATCH_SIZE = positive(
+    "batch_size", "Commit after each N partitions; partition.expiration-batch-size, by default one commit."
+)
+PROCEDURE_OPTIONS = {
+    EXPIRATION_TIME: "partition.expiration-time",
+    EXPIRE_STRATEGY: "partition.expiration-strategy",
+    TIMESTAMP_FORMATTER: "partition.timestamp-formatter",
+    TIMESTAMP_PATTERN: "partition.timestamp-pattern",
+    MAX_EXPIRES: "partition.expiration-max-num",
+    BATCH_SIZE: "partition.expiration-batch-size",
+}
+"""Arguments of Paimon's procedure `expire_partitions`, and the table options that they stand for."""
+PARTITION_OPTIONS = frozenset(PROCEDURE_OPTIONS.values())
+"""Table options that decide which partitions expire."""
+TIME_ZONE = text(
+    "time_zone",
+    "Time zone of the writers' clocks and of times in values, such as Europe/Berlin; by default that of the fleet "
+    "policy.",
+    "ZONE",
+)
+EXPIRE_PARTITIONS = Signature(
+    "expire-partitions",
+    (*PROCEDURE_OPTIONS, TIME_ZONE, CATALOG_TYPE, CATALOG_LOCK, OPTIONS),
+    PARTITION_OPTIONS | COMMIT_OPTIONS,
+)
