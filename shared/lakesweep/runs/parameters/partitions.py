@@ -103,6 +103,8 @@ PROCEDURE_OPTIONS = {
 """Arguments of Paimon's procedure `expire_partitions`, and the table options that they stand for."""
 PARTITION_OPTIONS = frozenset(PROCEDURE_OPTIONS.values())
 """Table options that decide which partitions expire."""
+OF_A_PASS = PARTITION_OPTIONS | COMMIT_OPTIONS | {CHECK_INTERVAL}
+"""Table options about partitions that a call of a pass may set."""
 TIME_ZONE = text(
     "time_zone",
     "Time zone of the writers' clocks and of times in values, such as Europe/Berlin; by default that of the fleet "
