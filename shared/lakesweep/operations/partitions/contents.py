@@ -1,9 +1,6 @@
-"""The files of a snapshot by partition, with the records of those that a commit may delete.
+"""Read the manifests of snapshots, with the records of the partitions that a commit may delete.
 
-A manifest is never changed, so each is read and decoded once, however often a commit is planned anew. The number of
-files of a partition is the number of its ADD entries less that of its DELETE entries, as in Paimon's `PartitionEntry`.
-The newest creation time is the maximum over all of them: an entry whose file is gone shows that the partition was in
-use.
+A manifest is never changed, so each is read and decoded once, however often a commit is planned anew.
 
 A commit is built on what this reads, so nothing is passed over: a list, manifest or count that is not as recorded
 refuses the commit.
@@ -16,13 +13,13 @@ from functools import partial
 from typing import TypeVar
 
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StorageError
-from lakesweep.format.manifest import Identity, ManifestMeta
+from lakesweep.format.manifest import ManifestMeta
 from lakesweep.format.manifest_list_writer import RawList, read_raw_list
-from lakesweep.format.raw_entries import RawEntry, RawManifest, read_raw_manifest
+from lakesweep.format.raw_entries import RawManifest, read_raw_manifest
 from lakesweep.format.snapshot import Snapshot
 from lakesweep.format.values.binary_row import decode_row
 from lakesweep.format.values.data_type import DataType
-from lakesweep.model.partitions.expiry import PartitionFacts
+from lakesweep.operations.partitions.content import Content, Part, Tally, TextEntry, Values
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
 from lakesweep.storage.wrappers.remembering import read_anew
@@ -33,111 +30,6 @@ KEPT_BODY_BYTES = 256 << 20
 CORRUPT = "corrupt_manifests"
 
 T = TypeVar("T")
-Values = tuple[object, ...]
-TextEntry = tuple[bytes, RawEntry]
-"""The text of the writer's schema, and the entry."""
-
-
-@dataclass(slots=True)
-class _Tally:
-    """What the entries of one partition add up to."""
-
-    files: int = 0
-    rows: int = 0
-    size_bytes: int = 0
-    newest_ms: int | None = None
-    is_undated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One manifest."""
-
-    meta: ManifestMeta
-    tallies: Mapping[bytes, _Tally]
-    entries: tuple[TextEntry, ...] | None
-    """Of the partitions that may be dropped; `None`: read again for them."""
-    next_row_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """The data files of one snapshot."""
-
-    lists: tuple[RawList, RawList]
-    """The base and the delta list."""
-    parts: tuple[_Part, ...]
-    """In the order of the lists."""
-    source: "Contents"
-
-    def partitions(self) -> tuple[PartitionFacts, ...]:
-        """Return the partitions that the manifests name, also those without files.
-
-        Raises:
-            RefusedError: More files were deleted from one than added.
-        """
-        sums: dict[bytes, _Tally] = {}
-        for part in self.parts:
-            for row, tally in part.tallies.items():
-                total = sums.setdefault(row, _Tally())
-                total.files += tally.files
-                total.rows += tally.rows
-                total.size_bytes += tally.size_bytes
-                total.newest_ms = _newest(total.newest_ms, tally.newest_ms)
-                total.is_undated |= tally.is_undated
-        for row, total in sums.items():
-            if total.files < 0:
-                raise self.source.corrupt(f"more files of partition {self.source.values(row)} are deleted than added")
-        return tuple(
-            PartitionFacts(
-                row,
-                self.source.values(row),
-                total.rows,
-                total.files,
-                total.size_bytes,
-                None if total.is_undated else total.newest_ms,
-            )
-            for row, total in sums.items()
-        )
-
-    def live(self, rows: frozenset[bytes]) -> list[TextEntry]:
-        """Return the files of some partitions, in the order of the manifests.
-
-        Raises:
-            RefusedError: An entry is there twice, or deletes what no other adds; Paimon could not commit either.
-        """
-        added: dict[Identity, TextEntry] = {}
-        deleted: set[Identity] = set()
-        for part in self.parts:
-            if rows.isdisjoint(part.tallies):
-                continue
-            for text, raw in self.source.entries_of(part, rows):
-                identity = raw.entry.identity
-                if identity in (added if raw.entry.is_add else deleted):
-                    raise self.source.corrupt(f"{raw.entry.file_name} is {_done(raw)} twice")
-                if raw.entry.is_add:
-                    added[identity] = (text, raw)
-                else:
-                    deleted.add(identity)
-        for identity in deleted:
-            if added.pop(identity, None) is None:
-                raise self.source.corrupt(f"{identity[3]} is deleted, and no manifest adds it")
-        return list(added.values())
-
-    @property
-    def row_count(self) -> int:
-        """The rows of all files."""
-        return sum(tally.rows for part in self.parts for tally in part.tallies.values())
-
-    @property
-    def file_count(self) -> int:
-        """The number of all files, as the lists count them."""
-        return sum(meta.added_count - meta.deleted_count for each in self.lists for meta in each.metas)
-
-    @property
-    def next_row_id(self) -> int:
-        """The row id after the largest that a manifest names; 0 if none names any."""
-        return max((part.next_row_id for part in self.parts), default=0)
 
 
 @dataclass(slots=True)
@@ -154,7 +46,7 @@ class Contents:
     passes_over: Callable[[ManifestMeta], bool] = lambda meta: False
     """Tells whether a manifest has no partition that may be dropped."""
     _lists: dict[str, RawList] = field(default_factory=dict)
-    _parts: dict[str, _Part] = field(default_factory=dict)
+    _parts: dict[str, Part] = field(default_factory=dict)
     _bodies: dict[str, bytes] = field(default_factory=dict)
     _values: dict[bytes, Values] = field(default_factory=dict)
 
@@ -205,7 +97,11 @@ class Contents:
             found = self._values[row] = decode_row(row, self.types, f"table {self.table}: a partition")
         return found
 
-    def entries_of(self, part: _Part, rows: frozenset[bytes]) -> Iterator[TextEntry]:
+    def may_ask(self, row: bytes) -> bool:
+        """Tell whether the entries of a partition may be asked for."""
+        return self.may_drop is None or self.may_drop(self.values(row))
+
+    def entries_of(self, part: Part, rows: frozenset[bytes]) -> Iterator[TextEntry]:
         """Yield the entries of some partitions in one manifest."""
         if part.entries is not None:
             yield from (found for found in part.entries if found[1].entry.partition in rows)
@@ -253,8 +149,8 @@ class Contents:
         except FormatError as error:
             raise self.corrupt(str(error)) from error
 
-    def _part(self, meta: ManifestMeta, body: bytes) -> _Part:
-        def decode(data: bytes, path: str) -> _Part:
+    def _part(self, meta: ManifestMeta, body: bytes) -> Part:
+        def decode(data: bytes, path: str) -> Part:
             return self._tallied(meta, read_raw_manifest(data, path, expected_size=meta.file_size))
 
         part = self._decoded(body, meta.file_name, decode)
@@ -262,8 +158,8 @@ class Contents:
             self._bodies[meta.file_name] = body
         return part
 
-    def _tallied(self, meta: ManifestMeta, manifest: RawManifest) -> _Part:
-        tallies: dict[bytes, _Tally] = {}
+    def _tallied(self, meta: ManifestMeta, manifest: RawManifest) -> Part:
+        tallies: dict[bytes, Tally] = {}
         wanted: dict[bytes, bool] = {}
         entries: list[TextEntry] = []
         added = deleted = next_row_id = 0
@@ -272,8 +168,8 @@ class Contents:
             row = entry.partition
             tally = tallies.get(row)
             if tally is None:
-                tally = tallies[row] = _Tally()
-                wanted[row] = self.may_drop is not None and self.may_drop(self.values(row))
+                tally = tallies[row] = Tally()
+                wanted[row] = self.may_drop is not None and self.may_ask(row)
             if entry.is_add:
                 added += 1
                 tally.files += 1
@@ -297,12 +193,4 @@ class Contents:
                 f"{manifest.path}: expected {meta.added_count} added and {meta.deleted_count} deleted files as its "
                 f"list states, found {added} and {deleted}"
             )
-        return _Part(meta, tallies, None if self.may_drop is None else tuple(entries), next_row_id)
-
-
-def _newest(one: int | None, other: int | None) -> int | None:
-    return max((ms for ms in (one, other) if ms is not None), default=None)
-
-
-def _done(raw: RawEntry) -> str:
-    return "added" if raw.entry.is_add else "deleted"
+        return Part(meta, tallies, None if self.may_drop is None else tuple(entries), next_row_id)

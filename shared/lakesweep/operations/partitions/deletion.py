@@ -23,7 +23,7 @@ from lakesweep.format.snapshot import Snapshot
 from lakesweep.format.snapshot_writer import properties_of
 from lakesweep.format.values import json_document
 from lakesweep.format.values.options import bad_option, parse_int, parse_memory_bytes
-from lakesweep.operations.partitions.contents import Content, TextEntry
+from lakesweep.operations.partitions.content import Content, TextEntry
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 from lakesweep.table.metadata import MAX_METADATA_BYTES

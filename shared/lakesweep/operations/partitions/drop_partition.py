@@ -15,7 +15,8 @@ from lakesweep.model.partitions.expiry import Due
 from lakesweep.model.partitions.spec import PartitionSpec, matcher, parse_specs, refuse_ambiguous
 from lakesweep.model.report import RunReport
 from lakesweep.operations.partitions.arguments import DropArguments
-from lakesweep.operations.partitions.contents import Content, Contents, Values
+from lakesweep.operations.partitions.content import Content, Values
+from lakesweep.operations.partitions.contents import Contents
 from lakesweep.operations.partitions.opened import opened
 from lakesweep.operations.partitions.run import carry_out
 from lakesweep.operations.partitions.task import Choose, Selection, Task

@@ -11,7 +11,7 @@ from lakesweep.control.reports import store_report
 from lakesweep.errors import MaintenanceError, StorageError
 from lakesweep.model.commits_report import CommitsReport, MadeCommit
 from lakesweep.model.report import Refusal, RunReport, Status
-from lakesweep.operations.partitions.contents import Content
+from lakesweep.operations.partitions.content import Content
 from lakesweep.operations.partitions.deletion import (
     Removed,
     index_of,

@@ -16,7 +16,8 @@ from lakesweep.model.partitions.expiry import Expiry
 from lakesweep.model.partitions.rules import EXPIRATION_TIME, partition_rules
 from lakesweep.model.report import RunReport
 from lakesweep.operations.partitions.arguments import ExpirePartitionsArguments
-from lakesweep.operations.partitions.contents import Content, Contents
+from lakesweep.operations.partitions.content import Content
+from lakesweep.operations.partitions.contents import Contents
 from lakesweep.operations.partitions.opened import opened
 from lakesweep.operations.partitions.run import carry_out
 from lakesweep.operations.partitions.task import Selection, Task

@@ -11,7 +11,8 @@ from lakesweep.model.commits_report import CommitsReport, PartitionSummary
 from lakesweep.model.partitions.expiry import Due
 from lakesweep.model.partitions.names import partition_name, value_name
 from lakesweep.operations.partitions.arguments import Catalog
-from lakesweep.operations.partitions.contents import Content, Contents
+from lakesweep.operations.partitions.content import Content
+from lakesweep.operations.partitions.contents import Contents
 from lakesweep.operations.partitions.deletion import Removed
 
 _MANY = 0.5
