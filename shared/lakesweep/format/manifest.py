@@ -130,10 +130,10 @@ def live_entries(manifests: Iterable[Iterable[ManifestEntry]]) -> list[ManifestE
 
 
 def entries_of(rows: Iterable[Row], path: str) -> Iterator[ManifestEntry]:
-    """Check and convert rows of the fields `ENTRY`, one after another."""
+    """Check and convert rows that begin with the fields `ENTRY`, one after another."""
     new = tuple.__new__
-    for version, kind, partition, bucket, file in rows:
-        level, name, size, extra_files, index, external_path, source, row_count = file
+    for version, kind, partition, bucket, file, *_ in rows:
+        level, name, size, extra_files, index, external_path, source, row_count, *_ = file
         if version != METADATA_VERSION:
             check_version(version, METADATA_VERSION, path)
         if kind != ADD and kind != DELETE:

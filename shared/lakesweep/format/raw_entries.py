@@ -26,8 +26,6 @@ ADD_START = b"\x04\x00"
 DELETE_START = b"\x04\x02"
 _VERSION_BYTE = 4
 _FIRST_FIELDS = ("_VERSION", "_KIND")
-_SHARED = 8
-"""So many of the fields of `_FILE` are those that `entries_of` expects."""
 
 
 class RawEntry(NamedTuple):
@@ -68,11 +66,10 @@ class RawManifest:
         """
         new = tuple.__new__  # The constructor of a named tuple takes twice as long.
         for rows in read_blocks(self._file, RAW_ENTRY):
-            plain = [(version, kind, part, bucket, file[:_SHARED]) for version, kind, part, bucket, file, _ in rows]
-            for entry, (_, kind, _, _, file, record) in zip(entries_of(plain, self.path), rows, strict=True):
+            for (_, kind, _, _, file, record), entry in zip(rows, entries_of(rows, self.path), strict=True):
                 if record[0] != _VERSION_BYTE or record[1] != kind << 1:
                     raise _odd_start(record, self.path)
-                yield new(RawEntry, (record, entry, *file[_SHARED:]))
+                yield new(RawEntry, (record, entry, file[-3], file[-2], file[-1]))
 
 
 def read_raw_manifest(body: bytes, path: str, *, expected_size: int | None = None) -> RawManifest:
