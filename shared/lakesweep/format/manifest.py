@@ -133,7 +133,7 @@ def entries_of(rows: Iterable[Row], path: str) -> Iterator[ManifestEntry]:
     """Check and convert rows that begin with the fields `ENTRY`, one after another."""
     new = tuple.__new__
     for version, kind, partition, bucket, file, *_ in rows:
-        level, name, size, extra_files, index, external_path, source, row_count, *_ = file
+        level, name, size, extra_files, index, external_path, source, row_count, *_more = file
         if version != METADATA_VERSION:
             check_version(version, METADATA_VERSION, path)
         if kind != ADD and kind != DELETE:
