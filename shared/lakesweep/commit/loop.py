@@ -135,23 +135,22 @@ class _Committing:
         if not self._is_proven:
             probe(env.table, prepared.files)
             self._is_proven = True
-        published = self._publish(attempt, prepared, begun)
+        body = write_snapshot(prepared.snapshot, prepared.properties)
+        published = self._publish(attempt, prepared.snapshot.id, body, begun)
         self._warnings += published.warnings
         self._last = published
         if published.state == "ours":
-            return self._look_again(attempt, prepared)
+            return self._look_again(attempt, prepared.snapshot.id, body)
         if published.state == "replaced":
             self._replaced += 1
         return self._final(published, attempt, prepared)
 
-    def _publish(self, attempt: Attempt, prepared: Prepared, begun: Stopwatch) -> Published:
+    def _publish(self, attempt: Attempt, snapshot_id: int, body: bytes, begun: Stopwatch) -> Published:
         """Publish a prepared snapshot under the lease."""
-        env, snapshot = self._env, prepared.snapshot
-        record = CommitRecord(snapshot.id, attempt.uuid, env.run_id, "publishing")
+        env = self._env
+        record = CommitRecord(snapshot_id, attempt.uuid, env.run_id, "publishing")
         lease = self._take(record)
-        publishing = Publishing(
-            env, lease, self._retries, attempt.base, snapshot.id, write_snapshot(snapshot, prepared.properties)
-        )
+        publishing = Publishing(env, lease, self._retries, attempt.base, snapshot_id, body)
         try:
             if begun.elapsed_ms() > ORPHAN_AGE_MS // 2:
                 # An orphan scan may soon delete the files of this attempt.
@@ -180,14 +179,14 @@ class _Committing:
             env.wait(self._retries.wait_s(failed))
         raise AssertionError
 
-    def _look_again(self, attempt: Attempt, prepared: Prepared) -> Committed | None:
+    def _look_again(self, attempt: Attempt, snapshot_id: int, body: bytes) -> Committed | None:
         """Look whether the snapshot is still there, unless no writer can replace it."""
-        env, snapshot_id = self._env, prepared.snapshot.id
+        env = self._env
         path = f"{branch_dir(env.branch)}snapshot/snapshot-{snapshot_id}"
         if not env.has_lock:
             try:
                 env.wait(SEEN_AGAIN_S)
-                seen = seen_at(env.table, path, write_snapshot(prepared.snapshot, prepared.properties))
+                seen = seen_at(env.table, path, body)
             except MaintenanceError as error:
                 self._warn(f"{path} was committed, but not looked at again; the next commit does so: {error}")
                 seen = "ours"

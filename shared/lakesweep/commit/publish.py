@@ -10,13 +10,13 @@ The order of the steps is the safety argument:
 4. Read the snapshot back, and list again: the base must still be there. Then the hint.
 """
 
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
 from lakesweep.commit.base import Base, list_branch
 from lakesweep.commit.environment import CommitEnvironment
 from lakesweep.commit.files import is_unsupported, refusal
+from lakesweep.commit.hint import write_hint
 from lakesweep.commit.retries import Retries
 from lakesweep.control.lease import Lease
 from lakesweep.errors import (
@@ -27,17 +27,14 @@ from lakesweep.errors import (
     PreconditionFailedError,
     StorageError,
 )
-from lakesweep.format.documents import parse_hint
 from lakesweep.model.roots import BranchListing, branch_dir
 from lakesweep.storage.aws_client import was_repeated
 from lakesweep.storage.guard import GuardedStore
 from lakesweep.storage.store import Body, DeleteRequest, Store
-from lakesweep.table.documents import MAX_DOCUMENT_BYTES, latest_hint_of
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 
 _PUTS = 6
 """How often one put is sent; each time the store itself makes several attempts."""
-_HINTS = 3
-"""How often the hint is written while other writers write it, too."""
 _LOOKS = 4
 """How often a failed look at the snapshot is repeated."""
 
@@ -111,7 +108,7 @@ class Publishing:
             return ended
         ended = self._read_back()
         if ended is None and (ended := self._check_base()) is None:
-            self._write_hint(listing)
+            self._warnings += write_hint(self._store, self.env.branch, listing, self.id)
         return ended or Published("ours", warnings=tuple(self._warnings))
 
     def _unchanged(self) -> BranchListing | None:
@@ -257,24 +254,6 @@ class Publishing:
         except MaintenanceError as error:
             return str(error)
         return "" if answer.ok else answer.code
-
-    def _write_hint(self, listing: BranchListing) -> None:
-        """Let LATEST name the snapshot if it names an older one. A hint that is behind only makes readers slower."""
-        document = listing.hints.get("snapshot/LATEST")
-        path = f"{branch_dir(self.env.branch)}snapshot/LATEST"
-        try:
-            named = latest_hint_of(self.env.table, listing)
-            etag = None if document is None else document.etag
-            for _ in range(_HINTS):
-                if named is not None and named >= self.id:
-                    return
-                with suppress(PreconditionFailedError):  # another writer has just written it
-                    self._store.put(path, str(self.id).encode(), if_absent=etag is None, if_match=etag)
-                    return
-                body = self.env.table.read(path, max_bytes=MAX_DOCUMENT_BYTES)
-                named, etag = parse_hint(body.data), body.etag
-        except MaintenanceError as error:
-            self._warnings.append(f"{path} could not be written, so readers list the snapshots: {error}")
 
 
 def _had_no_effect(error: MaintenanceError) -> bool:

@@ -17,7 +17,7 @@ from tests.support.commit_scene import Scene, prepared_on
 from tests.support.memory_store import MemoryStore
 
 COMMITTERS = 8
-COMMITS = {"memory": 25, "local": 3}
+COMMITS = {"memory": 25, "local": 2}
 """Of each committer. A local disk makes every file durable, which takes its time."""
 OPTIONS = {"commit.max-retries": "100000", "commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "4 ms"}
 
