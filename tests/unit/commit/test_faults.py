@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from lakesweep.commit.environment import Committed
-from lakesweep.control.lease import acquire
+from lakesweep.control.lease import Lease, acquire
 from lakesweep.errors import (
     AccessDeniedError,
     LeaseLostError,
@@ -257,3 +257,45 @@ def test_a_snapshot_that_cannot_be_read_back_is_committed_with_a_warning() -> No
     scene = Scene()
     ended = scene.commit(Failing(GET, dict.fromkeys(range(1, 1000), StorageError("no answer", code="broken"))))
     assert (ended.status, len(ended.warnings)) == ("committed", 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "attempts"),
+    [(PreconditionFailedError("put: conflict (409)"), "committed", 2), (lost_answer(), "gave_up", 1)],
+    ids=["refused", "lost"],
+)
+def test_a_rollback_between_two_puts(error: StorageError, status: str, attempts: int) -> None:
+    """Another snapshot is prepared only if the first put can no longer take effect."""
+    scene = Scene()
+    switch = Failing(PUT, {1: error})
+
+    def sleep(seconds: float) -> None:
+        scene.sleep(seconds)
+        if scene.ids() == [1, 2, 3]:
+            scene.remove(3)
+
+    ended = scene.commit(switch, sleep=sleep)
+    assert (ended.status, len(scene.prepared)) == (status, attempts)
+    assert scene.ids() == ([1, 2, 3] if status == "committed" else [1, 2])
+    assert scene.lease().commits["main"].state == ("published" if status == "committed" else "publishing")
+
+
+def test_files_that_may_soon_be_orphans_are_not_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow attempt is made anew, with new files."""
+    scene = Scene()
+    monkeypatch.setattr("lakesweep.commit.loop.ORPHAN_AGE_MS", -10)
+    ended = scene.commit(options={"commit.max-retries": "2"})
+    assert (ended.status, ended.code, ended.attempts, scene.ids()) == ("gave_up", "commit_conflict", 3, [1, 2, 3])
+    assert len({attempt.uuid for attempt in scene.prepared}) == 3
+
+
+def test_no_put_is_sent_after_the_lease_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store asks right before each attempt; an earlier attempt may have been sent."""
+    scene = Scene()
+
+    def refuse(lease: Lease) -> None:
+        raise LeaseLostError("the lease has ended")
+
+    monkeypatch.setattr(Lease, "refuse_late", refuse)
+    ended = scene.commit()
+    assert (ended.status, ended.code, scene.ids()) == ("gave_up", "commit_failed", [1, 2, 3])

@@ -259,3 +259,11 @@ def test_a_writer_that_is_always_first_ends_the_commit(after: bool) -> None:
     assert scene.ids() == list(range(1, 8))
     assert all(scene.snapshot(each).commit_user == "flink" for each in range(4, 8))
     assert scene.lease().expires_ms == 0
+
+
+def test_a_gap_is_not_filled() -> None:
+    """Snapshot 4 would be older than 5, and would belong to no history."""
+    scene = Scene()
+    ended = scene.commit(Acting("table list snapshot/", lambda: scene.foreign(5), number=2))
+    assert (ended.snapshot_id, scene.ids()) == (6, [1, 2, 3, 5, 6])
+    assert scene.prepared[-1].base.is_restart
