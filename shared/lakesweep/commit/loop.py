@@ -131,11 +131,11 @@ class _Committing:
         if prepared is None:
             return self._ended("nothing_to_do")
         check_prepared(prepared, attempt, env.what)
+        body = write_snapshot(prepared.snapshot, prepared.properties)
         write_files(env.table, prepared.files, lambda: env.check_time(env.what))
         if not self._is_proven:
             probe(env.table, prepared.files)
             self._is_proven = True
-        body = write_snapshot(prepared.snapshot, prepared.properties)
         published = self._publish(attempt, prepared.snapshot.id, body, begun)
         self._warnings += published.warnings
         self._last = published

@@ -1,6 +1,7 @@
 """One commit without trouble: what is written, in which order, and in how many requests."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from lakesweep.commit.environment import Attempt, Prepared
 from lakesweep.commit.loop import commit
 from lakesweep.control.lease import acquire
 from lakesweep.errors import HeldBackError, LeaseHeldError, OutOfTimeError, RefusedError
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.wrappers.remembering import MetadataCache, RememberingStore
 from tests.support.commit_scene import Acting, Scene, prepared_on
 from tests.support.faulty_store import Switch
@@ -28,6 +30,17 @@ def test_a_snapshot_follows_the_newest(branch: str) -> None:
     assert scene.lease().expires_ms == 0
     record = scene.lease().commits[branch]
     assert (record.id, record.uuid, record.run_id, record.state) == (newest + 1, ended.uuid, "r1", "published")
+
+
+def test_a_commit_on_a_local_disk(tmp_path: Path) -> None:
+    scene = Scene(LocalStore(str(tmp_path / "t")), LocalStore(str(tmp_path / "control")))
+    switch = Acting("table put snapshot/snapshot-4", scene.foreign)
+    ended = scene.commit(switch)
+    assert (ended.status, ended.snapshot_id, ended.attempts, ended.warnings) == ("committed", 5, 2, ())
+    assert (scene.snapshot(5).uuid, scene.lease().commits["main"].uuid) == (ended.uuid, ended.uuid)
+    assert scene.table.read("snapshot/LATEST").data == b"5"
+    assert scene.commit(Acting("table put snapshot/snapshot-6", lambda: scene.remove(5))).status == "base_vanished"
+    assert scene.ids()[-1] == 4
 
 
 def test_manifests_come_before_lists_and_all_before_the_snapshot() -> None:
