@@ -163,8 +163,8 @@ def _check_snapshot(base: Snapshot, body: bytes, kind: Kind) -> None:
         unknown = (f"version {base.version}", *unknown)
     if unknown:
         raise RefusedError(
-            f"snapshot {base.id} has {shorten(', '.join(map(ascii, unknown)))}, which this version does not know, so "
-            f"it would be lost; {_instead(kind)}, or use a later version of Lakesweep",
+            f"snapshot {base.id} has {shorten(', '.join(map(ascii, unknown)))}, which this version does not know and "
+            f"would lose; {_instead(kind)}, or use a later version of Lakesweep",
             code="unknown_snapshot_field",
         )
 
