@@ -6,7 +6,8 @@ of its own machine. So a zone has to be declared.
 - `values-time`: the time that the values state. Without a declared zone, the clock is that of the zone whose clocks are
   the last ones (UTC-12), so a partition expires up to a day later than by another zone, never earlier.
 - `update-time`: the newest creation time of all entries of the partition in all manifests, also of deleted files.
-  Without a declared zone this is refused. A creation time that clocks show twice means the later one.
+  Without a declared zone this is refused. Where clocks jump, so much time has to have passed by the clocks, as in
+  Paimon, and in truth. A creation time that clocks show twice means the later one.
 
 Both compare strictly: a partition whose time is exactly as long ago as the rules say stays. In doubt it stays, too, and
 the reason is counted. Source: Paimon `PartitionExpire`, `PartitionValuesTimeExpireStrategy`,
@@ -130,13 +131,13 @@ class Expiry:
             )
         self._rules = rules
         self._types = tuple(types)
+        self._now_ms = now_ms
         self._declared = zone
         self._zone = zone or LAST_ZONE
         self._times = ValueTimes(rules, tuple(keys), self._types)
         local_ms = (local_time(now_ms, self._zone) - _EPOCH) // _MS
         self._cutoff_ns = local_ms * _MS_NS - rules.expiration_ns
         """A wall clock. Partitions with an earlier one are due."""
-        self._cutoff_instant_ms = _instant_ms(self._cutoff_ns // _MS_NS, self._zone, is_late=False)
 
     def may_be_due(self, values: Sequence[object]) -> bool:
         """Tell whether a partition with these values may be due, so that its entries have to be read."""
@@ -192,10 +193,10 @@ class Expiry:
             return "time_unknown", None
         newest_ns = newest_ms * _MS_NS
         is_due = newest_ns < self._cutoff_ns
-        if abs(newest_ns - self._cutoff_ns) <= _MOST_SHIFT_MS * _MS_NS:
-            # Clocks may have jumped between the two, so the instants decide.
+        if is_due and self._cutoff_ns - newest_ns <= _MOST_SHIFT_MS * _MS_NS:
+            # Clocks may have jumped since then, so that less time has passed than they show.
             newest = _instant_ms(newest_ms, self._zone, is_late=True)
-            is_due = newest is not None and self._cutoff_instant_ms is not None and newest < self._cutoff_instant_ms
+            is_due = newest is not None and newest * _MS_NS < self._now_ms * _MS_NS - self._rules.expiration_ns
         return newest_ns if is_due else ("not_due", newest_ns)
 
     def _differs(self, facts: PartitionFacts, is_due: bool) -> bool:
@@ -236,12 +237,11 @@ class Expiry:
 
     def _next_due_ms(self, time_ns: int) -> int | None:
         """Return the first time at which a partition of this wall clock may be due."""
-        if self._rules.strategy == "update-time":
-            newest = _instant_ms(time_ns // _MS_NS, self._zone, is_late=True)
-            if newest is None:
-                return None
-            time_ns = (local_time(newest, self._zone) - _EPOCH) // _MS * _MS_NS
-        return _instant_ms((time_ns + self._rules.expiration_ns) // _MS_NS + 1, self._zone, is_late=False)
+        by_clock = _instant_ms((time_ns + self._rules.expiration_ns) // _MS_NS + 1, self._zone, is_late=False)
+        if self._rules.strategy == "values-time" or by_clock is None:
+            return by_clock
+        newest = _instant_ms(time_ns // _MS_NS, self._zone, is_late=True)
+        return None if newest is None else max(by_clock, newest + self._rules.expiration_ns // _MS_NS + 1)
 
     def _warnings(self, differs: int, undecided: int, no_time: int, example: str) -> tuple[str, ...]:
         warnings = []
