@@ -60,7 +60,7 @@ _TOLD = (
     _Told("metastore.tag-to-partition", "a metastore shows the newest commit as a partition"),
     _Told("metastore.tag-to-partition.preview", "a metastore shows the newest commit as a partition", ("", "none")),
     _Told("chain-table.enabled", "the branches of a chain table depend on each other", ("", "false")),
-    _Told("metastore.partitioned-table", "a metastore has each partition", ("", "false"), "metastore_partitions"),
+    _Told("metastore.partitioned-table", "a metastore has each partition", ("", "false"), code="metastore_partitions"),
 )
 
 
@@ -105,22 +105,17 @@ def refuse_commit(
 
 def _check_type(options: Mapping[str, str], kind: Kind) -> None:
     if _word(options, "type") not in ("", "table"):
-        raise _refusal(
-            "not_a_paimon_table",
-            options,
-            "type",
-            "Paimon has only a reference to it",
-            f"{_WHAT[kind]} in its own system",
-        )
+        why = "Paimon has only a reference to it"
+        raise _refusal(options, "type", why, f"{_WHAT[kind]} in its own system", code="not_a_paimon_table")
 
 
 def _check_manifests(options: Mapping[str, str], kind: Kind) -> None:
     if _word(options, "manifest.format") not in ("", "avro"):
         why = "Lakesweep writes manifests in Avro only"
-        raise _refusal("manifest_format", options, "manifest.format", why, _instead(kind))
+        raise _refusal(options, "manifest.format", why, _instead(kind), code="manifest_format")
     if kind == "compact_manifest" and _word(options, "manifest-sort.enabled") not in ("", "false"):
         why = "the table wants its manifests sorted, which Lakesweep does not do"
-        raise _refusal("manifest_sort", options, "manifest-sort.enabled", why, _instead(kind))
+        raise _refusal(options, "manifest-sort.enabled", why, _instead(kind), code="manifest_sort")
 
 
 def _check_commit_options(options: Mapping[str, str], kind: Kind) -> None:
@@ -130,16 +125,15 @@ def _check_commit_options(options: Mapping[str, str], kind: Kind) -> None:
         if option.startswith("commit.callback.") and option.endswith(".param"):
             continue
         why = "a rule about commits that this version does not know"
-        raise _refusal("unknown_commit_option", options, option, why, _instead(kind))
+        raise _refusal(options, option, why, _instead(kind), code="unknown_commit_option")
 
 
 def _check_strict_mode(options: Mapping[str, str], kind: Kind) -> None:
     option = "commit.strict-mode.last-safe-snapshot"
     if option in options:
         why = "a job that fails when another user overwrites or compacts"
-        raise _refusal(
-            "strict_mode", options, option, why, f"{_WHAT[kind]} when the job has ended, and reset the option"
-        )
+        advice = f"{_WHAT[kind]} when the job has ended, and reset the option"
+        raise _refusal(options, option, why, advice, code="strict_mode")
 
 
 def _check_told(schema: TableSchema, kind: Kind) -> None:
@@ -147,14 +141,14 @@ def _check_told(schema: TableSchema, kind: Kind) -> None:
         if told.code == "metastore_partitions" and not schema.partition_keys:
             continue
         if _word(schema.options, told.option) not in told.without:
-            raise _refusal(told.code, schema.options, told.option, told.why, _instead(kind))
+            raise _refusal(schema.options, told.option, told.why, _instead(kind), code=told.code)
 
 
 def _check_sequences(options: Mapping[str, str], base: Snapshot, body: bytes, kind: Kind) -> None:
     option = "write.sequence-number-init-mode"
     if _word(options, option) == "snapshot" and SEQUENCE_PROPERTY not in properties_of(body, f"snapshot {base.id}"):
         why = f"each snapshot has the property {SEQUENCE_PROPERTY}, but snapshot {base.id} does not"
-        raise _refusal("sequence_property", options, option, why, _instead(kind))
+        raise _refusal(options, option, why, _instead(kind), code="sequence_property")
 
 
 def _check_snapshot(base: Snapshot, body: bytes, kind: Kind) -> None:
@@ -175,13 +169,8 @@ def _fallback(options: Mapping[str, str], kind: Kind, reappears: bool) -> tuple[
     if stated and not reappears:
         option = stated[0]
         why = "readers see that branch's copy of a dropped partition"
-        raise _refusal(
-            "fallback_branch",
-            options,
-            option,
-            why,
-            f"state fallback_reappears if this is intended, or {_instead(kind)}",
-        )
+        advice = f"state fallback_reappears if this is intended, or {_instead(kind)}"
+        raise _refusal(options, option, why, advice, code="fallback_branch")
     return tuple(
         f"option {option} is {describe(options[option])}, so readers see that branch's copy of each dropped partition"
         for option in stated
@@ -211,5 +200,5 @@ def _instead(kind: Kind) -> str:
     return f"{_WHAT[kind]} {_INSTEAD[kind]}"
 
 
-def _refusal(code: str, options: Mapping[str, str], option: str, why: str, advice: str) -> RefusedError:
+def _refusal(options: Mapping[str, str], option: str, why: str, advice: str, *, code: str) -> RefusedError:
     return RefusedError(f"option {shorten(option)} is {describe(options[option])} ({why}); {advice}", code=code)

@@ -97,6 +97,36 @@ def matcher(specs: Iterable[PartitionSpec]) -> Callable[[Row], bool]:
     return lambda row: any(tuple(comparable(row[each]) for each in places) in values for places, values in wanted)
 
 
+def matcher_of_alike(
+    specs: Iterable[PartitionSpec], types: Sequence[DataType], default_name: str = DEFAULT_NAME
+) -> Callable[[Row], bool]:
+    """Return a test whether a partition matches any spec, or looks like one that does.
+
+    Callers that read only some partitions read these, so that `refuse_ambiguous` sees all that it compares.
+
+    Args:
+        specs: The specs of a call.
+        types: The types of the table's partition keys.
+        default_name: The text for null.
+    """
+    specs = tuple(specs)
+    matches = matcher(specs)
+    alike: dict[tuple[int, ...], set[tuple[object, ...]]] = {}
+    for spec in specs:
+        if _has_null_text(spec, types):
+            alike.setdefault(spec.positions, set()).add(_alike(_values(spec), default_name))
+    if not alike:
+        return matches
+
+    def is_alike(row: Row) -> bool:
+        return any(
+            _alike(tuple(comparable(row[each]) for each in places), default_name) in values
+            for places, values in alike.items()
+        )
+
+    return lambda row: matches(row) or is_alike(row)
+
+
 def refuse_ambiguous(
     specs: Iterable[PartitionSpec],
     rows: Iterable[Row],
@@ -119,7 +149,7 @@ def refuse_ambiguous(
     # Place of the keys -> their values with the same text for null -> the forms that exist: (with null, with the text).
     seen: dict[tuple[int, ...], dict[tuple[object, ...], set[tuple[object, ...]]]] = {}
     for spec in specs:
-        if any(value is None and types[at].root in _TEXTS for at, (_, value) in _places(spec)):
+        if _has_null_text(spec, types):
             seen.setdefault(spec.positions, {}).setdefault(_alike(_values(spec), default_name), set())
     if not seen:
         return
@@ -139,8 +169,9 @@ def refuse_ambiguous(
                 )
 
 
-def _places(spec: PartitionSpec) -> Iterable[tuple[int, tuple[str, object]]]:
-    return zip(spec.positions, spec.values, strict=True)
+def _has_null_text(spec: PartitionSpec, types: Sequence[DataType]) -> bool:
+    places = zip(spec.positions, spec.values, strict=True)
+    return any(value is None and types[at].root in _TEXTS for at, (_, value) in places)
 
 
 def _values(spec: PartitionSpec) -> tuple[object, ...]:

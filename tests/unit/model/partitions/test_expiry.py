@@ -368,5 +368,5 @@ def test_many_partitions(options: dict[str, str]) -> None:
         assert len(found.due) + found.due_later + found.kept.get("not_due", 0) == count
         return time.process_time() - started
 
-    few, many = seconds(4_000), seconds(40_000)
+    few, many = seconds(2_500), seconds(25_000)
     assert many < 4 and many < 40 * few
