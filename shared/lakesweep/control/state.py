@@ -72,7 +72,7 @@ class BranchState:
     partition_snapshot: int = 0
     """The newest snapshot that the last check saw."""
     partition_next_ms: int = NEVER_MS
-    """When the next partition of that snapshot expires."""
+    """From when the next partition of that snapshot is expired."""
 
     def wants_nothing(self, latest_id: int, now_ms: int) -> bool:
         """Tell whether tags, partitions and retention need no pass, given that `latest_id` is the newest snapshot.
@@ -89,12 +89,12 @@ class BranchState:
         Source: Paimon `PartitionExpire#expire`, which only a commit calls. A check without a new commit waits for the
         next partition to expire.
         """
-        return bool(self.partition_rules) and now_ms > self.partitions_due_ms(latest_id)
+        return bool(self.partition_rules) and now_ms >= self.partitions_due_ms(latest_id)
 
     def partitions_due_ms(self, latest_id: int) -> int:
-        """Return the time after which partitions have to be checked, given that `latest_id` is the newest snapshot."""
-        is_seen = latest_id <= self.partition_snapshot
-        return max(self.partition_from_ms, self.partition_next_ms) if is_seen else self.partition_from_ms
+        """Return the time from which partitions have to be checked, given that `latest_id` is the newest snapshot."""
+        from_ms = self.partition_from_ms + 1
+        return max(from_ms, self.partition_next_ms) if latest_id <= self.partition_snapshot else from_ms
 
     def is_latest(self, etag: str | None) -> bool:
         """Tell whether the snapshot with id `latest_id` and this ETag is the one that the pass saw."""
