@@ -134,10 +134,10 @@ def test_a_pass_with_nothing_to_do_costs_as_much_as_without_rules() -> None:
 def test_time_alone_makes_a_partition_due() -> None:
     """Without a commit, the state tells when the next partition expires, to the millisecond."""
     world = PassWorld()
-    world.fill("2027-01-06", FRESH[1])
+    world.fill("2027-01-05", FRESH[1])
     world.pass_()
     # No zone is declared, so a day begins when it has begun everywhere.
-    table, due_ms = world.maintainer().table, int(datetime(2027, 1, 16, 12, tzinfo=UTC).timestamp() * 1000)
+    table, due_ms = world.maintainer().table, int(datetime(2027, 1, 15, 12, tzinfo=UTC).timestamp() * 1000)
     world.now_ms = due_ms  # expired is what is older than ten days
     assert not triage(table, 2, 0).is_due
     assert lag_of(table, read_states(world.area)["main"]) is None
