@@ -27,7 +27,7 @@ def commit_lines(commits: Document, words: Mapping[str, str], size: Callable[[in
     """
     made, count = commits["made"], commits["partition_count"]
     for partition in commits["partitions"][:FIRST_PARTITIONS]:
-        yield "", f"{partition['partition']}: {_content(partition, size)}{_why(partition)}"
+        yield "", f"{partition['partition'] or 'the whole table'}: {_content(partition, size)}{_why(partition)}"
     if count > FIRST_PARTITIONS:
         yield "", f"and {count - FIRST_PARTITIONS} more"
     if count and not made:
@@ -39,7 +39,7 @@ def commit_lines(commits: Document, words: Mapping[str, str], size: Callable[[in
             f"{_content(commit, size)}{_effort(commit)}",
         )
     if count:
-        yield "files", _until(commits["shown_by"], is_done=bool(made))
+        yield "files", _until(commits["shown_by"])
     yield from _rest(commits, words)
 
 
@@ -57,21 +57,16 @@ def _rest(commits: Document, words: Mapping[str, str]) -> Iterator[tuple[str, st
     if commits["next_due_ms"] is not None:
         yield "due", f"the next partition at {words['next_due']}"
     if commits["partition_count"] and not commits["made"]:
-        yield "catalog", commits["catalog"] or "not declared; --execute needs --catalog-type, or a fleet policy's"
+        yield "catalog", commits["catalog"] or "not declared"
 
 
-def _until(shown_by: Sequence[str] | None, *, is_done: bool) -> str:
+def _until(shown_by: Sequence[str] | None) -> str:
     """Say how long the files stay."""
-    deletes = "deletes" if is_done else "would delete"
     if shown_by is None:
-        return f"the commit {deletes} none; they stay until no snapshot, tag or branch shows the partitions"
+        return "none is deleted by a commit; they stay while a snapshot, tag or branch shows these rows"
     if not shown_by:
-        return f"the commit {deletes} none; nothing else shows the partitions, so the next expiry deletes the files"
-    return f"the commit {deletes} none; they stay until these are gone, which show the partitions: {_named(shown_by)}"
-
-
-def _named(shown_by: Sequence[str]) -> str:
-    return some_of(shown_by, SHOWN_BY)
+        return "none is deleted by a commit; nothing else shows these rows, so the next expiry deletes them"
+    return f"none is deleted by a commit; they stay while these show their rows: {some_of(shown_by, SHOWN_BY)}"
 
 
 def _content(counts: Document, size: Callable[[int], str]) -> str:
@@ -79,7 +74,8 @@ def _content(counts: Document, size: Callable[[int], str]) -> str:
 
 
 def _why(partition: Document) -> str:
-    return f" ({partition['why'].replace('_', ' ')})" if partition["why"] else ""
+    """Say why a partition expires. A partition that the call named needs no reason."""
+    return f" ({partition['why'].replace('_', ' ')})" if partition["time_ms"] is not None else ""
 
 
 def _effort(commit: Document) -> str:

@@ -30,6 +30,7 @@ EXAMPLES += [example for _, commands in GROUPS.values() for command in commands 
 OPERATIONS = {command.name for command in COMMANDS if command.signature} | {"execute", "undo"}
 ELSEWHERE = ("--engine spark", "--engine lambda", "lakesweep demo")
 """What needs Spark, a deployment or a minute; tests/spark, tests/functions and tests/e2e run it."""
+PARTITIONED = ("drop-partition", "truncate", "expire-partitions")
 WAITS = "--quarantine"
 """The first call with it only remembers the orphans."""
 FINDINGS = 6
@@ -110,6 +111,27 @@ def write_lake(folder: Path) -> None:
         os.utime(path, (old, old))
 
 
+def write_partitioned(folder: Path) -> None:
+    """Write a table with the partitions that the examples name, all of them old."""
+    table = TableBuilder(
+        LocalStore(str(folder)),
+        partition_keys=("dt", "hr"),
+        options={"partition.expiration-time": "7 d", "partition.timestamp-formatter": "yyyyMMdd"},
+        start_ms=int(BEGAN.timestamp() * 1000),
+    )
+    for dt in ("20240101", "20240102", None):
+        for hr in ("08", "09"):
+            table.commit(f"+F{dt}-{hr}", partition=(dt, hr))
+    table.tag("month-end")
+
+
+@pytest.fixture(scope="module")
+def partitioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("partitioned") / "orders"
+    write_partitioned(folder)
+    return folder
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lake") / "orders"
@@ -135,18 +157,24 @@ class Scene:
 
 @pytest.fixture(params=["folder", pytest.param("s3", marks=pytest.mark.long)])
 def scene(
-    request: pytest.FixtureRequest, example: str, written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    example: str,
+    written: Path,
+    partitioned: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Scene:
     """Copy the lake for one example; a folder stands for the buckets, since that is quicker."""
     _, command, name, *_ = [*shlex.split(example), ""]
     folder = tmp_path / "lake" / "sales.db" / "orders"
-    shutil.copytree(written, folder, copy_function=os.link)  # no command changes a file in place
+    source = partitioned if command in PARTITIONED else written
+    shutil.copytree(source, folder, copy_function=os.link)  # no command changes a file in place
     if command in ("create-tag", "create-branch"):  # what they make is not there yet
         name = shlex.split(example)[3]
         (folder / f"tag/tag-{name}").unlink(missing_ok=True)
         shutil.rmtree(folder / f"branch/branch-{name}", ignore_errors=True)
     meanings = {
-        "dt=2026-01-31/bucket-0/data-5b0c.parquet": next(folder.glob("bucket-0/data-*")).relative_to(folder).as_posix(),
+        "dt=2026-01-31/bucket-0/data-5b0c.parquet": next(folder.rglob("data-*")).relative_to(folder).as_posix(),
         "manifest/manifest-8c1f-0": next(folder.glob("manifest/manifest-????????-*")).relative_to(folder).as_posix(),
         "/data/orders": str(folder),
         "s3://lake": str(tmp_path / "lake"),

@@ -25,6 +25,7 @@ def ask(lake: Path, *rules: dict[str, object], argv: tuple[object, ...] = ("--js
     return call("policy", "test", lake / "orders", "--policy", policy, *argv)
 
 
+THIRTY_DAYS = {"partition.expiration-time": "30 d"}
 DAILY = {"snapshot.num-retained.min": 2, "snapshot.num-retained.max": 5, "snapshot.time-retained": "1 d"}
 
 
@@ -32,7 +33,14 @@ def test_every_field_has_a_value_and_who_decided_it(lake: Path) -> None:
     """In the document and as text; what no rule states has its default. Nothing changes."""
     rules: tuple[dict[str, object], ...] = (
         {"mode": "delete", "retention": DAILY, "time_zone": "UTC", "tags": [{"pattern": "20*", "keep_daily": 30}]},
-        {"tables": "orders", "min_snapshots": 3, "protect_commit_users": ["flink"], "time_zone": "Europe/Berlin"},
+        {
+            "tables": "orders",
+            "min_snapshots": 3,
+            "protect_commit_users": ["flink"],
+            "time_zone": "Europe/Berlin",
+            "catalog_type": "glue",
+            "partitions": THIRTY_DAYS,
+        },
     )
     before = contents(lake)
     answer = ask(lake, *rules)
@@ -45,17 +53,30 @@ def test_every_field_has_a_value_and_who_decided_it(lake: Path) -> None:
         "min_snapshots": (3, own),
         "protect_commit_users": (["flink"], own),
         "time_zone": ("Europe/Berlin", own),
+        "catalog_type": ("glue", own),
+        "partitions": (THIRTY_DAYS, own),
     }
-    assert document["defaults"] == {"pause": False, "min_time_retained_ms": 0, "external_roots": None}
+    assert document["defaults"] == {
+        "pause": False,
+        "min_time_retained_ms": 0,
+        "external_roots": None,
+        "catalog_lock": False,
+    }
     assert document["rules"] == [
         {"tables": str(lake), "decides": ["mode", "retention", "tags"], "overridden": ["time_zone"]},
-        {"tables": own, "decides": ["min_snapshots", "protect_commit_users", "time_zone"], "overridden": []},
+        {
+            "tables": own,
+            "decides": ["min_snapshots", "protect_commit_users", "time_zone", "catalog_type", "partitions"],
+            "overridden": [],
+        },
     ]
     assert (document["retention_from"], document["means"]) == ("policy", "a pass deletes what its plans say")
     printed = ask(lake, *rules, argv=()).printed
     for line in (
         f"policy     tags 20* (keep_daily 30) (rule for {lake})",
         "default    external_roots none",
+        "default    catalog_lock false",
+        f"policy     partitions partition.expiration-time 30 d (rule for {own})",
         f"(stated by the policy for {lake}), and at least the policy's minimums",
         f"rule       {lake} decides mode, retention, tags; overridden: time_zone",
     ):
@@ -112,6 +133,16 @@ def test_what_the_policy_means(lake: Path, rules: tuple[dict[str, object], ...],
             {"tags": [{"pattern": "20*", "keep_last": 1}]},
             {"mode": "delete"},
             "the rule for {lake} has calendar rules, and no rule states a time_zone",
+        ),
+        (
+            {"partitions": {"partition.expiration-time": "30 d"}},
+            {"mode": "delete"},
+            "the rule for {lake} lets partitions expire, and no rule states a catalog_type: none does",
+        ),
+        (
+            {"catalog_type": "hive", "catalog_lock": True},
+            {"catalog_type": "filesystem"},
+            "the rule for {own} states a catalog_type, and inherits the lock of {lake}",
         ),
     ],
 )

@@ -33,6 +33,7 @@ FOR_HELP = [
     "runs.parameters",
     "runs.parameters.age",
     "runs.parameters.parameter",
+    "runs.parameters.partitions",
     "runs.parameters.signatures",
     "storage",
     "storage.stops",
@@ -115,7 +116,7 @@ def test_help_fits_a_narrow_terminal(argv: list[str], columns: str, monkeypatch:
     ("words", "offered"),
     [
         ([], ["show", "files"]),
-        (["exp"], ["explain", "expire-snapshots", "expire-changelogs", "expire-tags"]),
+        (["exp"], ["explain", "expire-snapshots", "expire-changelogs", "expire-partitions", "expire-tags"]),
         (["audit", ""], ["verify"]),
         (["show", "my table", "--j"], ["--json"]),
         (["show", ""], []),

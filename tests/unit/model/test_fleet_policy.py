@@ -13,6 +13,15 @@ from lakesweep.model.policy import INT_MAX, FleetPolicy, FleetRule, KeepRules, S
 from tests.conftest import REPOSITORY
 
 DAY_MS = 86_400_000
+PARTITIONS: dict[str, Any] = {
+    "partition.expiration-time": "30 d",
+    "partition.expiration-strategy": "values-time",
+    "partition.expiration-check-interval": "0 s",
+    "partition.expiration-max-num": 10,
+    "partition.expiration-batch-size": "5",
+    "partition.timestamp-formatter": "yyyyMMdd",
+    "partition.timestamp-pattern": "$dt",
+}
 
 
 def spell(text: str) -> str:
@@ -47,6 +56,9 @@ def test_every_word() -> None:
         protect_commit_users=["flink-1", "flink-2"],
         retention={"snapshot.num-retained.min": 5, "snapshot.num-retained.max": "50", "snapshot.expire.limit": 7},
         external_roots=["s3://outside/files", "/data/files"],
+        catalog_type="hive",
+        catalog_lock=True,
+        partitions=PARTITIONS,
     )
     assert found == FleetRule(
         tables="s3://lake",
@@ -57,6 +69,9 @@ def test_every_word() -> None:
         protect_commit_users=("flink-1", "flink-2"),
         retention=SnapshotRetention(5, 50, 3_600_000, 7),
         external_roots=("s3://outside/files", "/data/files"),
+        catalog_type="hive",
+        catalog_lock=True,
+        partitions={**PARTITIONS, "partition.expiration-max-num": "10"},
     )
     assert found.floor == SnapshotRetention(20, INT_MAX, 3 * DAY_MS, INT_MAX)
 
@@ -111,6 +126,9 @@ LAKE = {
     "time_zone": "Europe/Berlin",
     "tags": [{"pattern": "20*", "keep_daily": 30}],
     "external_roots": ["s3://outside"],
+    "catalog_type": "filesystem",
+    "catalog_lock": True,
+    "partitions": {"partition.expiration-time": "30 d", "partition.timestamp-formatter": "yyyyMMdd"},
 }
 EMPTY: dict[str, object] = {
     "pause": False,
@@ -118,6 +136,8 @@ EMPTY: dict[str, object] = {
     "retention": {},
     "tags": [],
     "external_roots": [],
+    "catalog_lock": False,
+    "partitions": {},
 }
 
 
@@ -147,17 +167,23 @@ def test_an_empty_value_is_a_statement() -> None:
     """It replaces what a folder states by nothing: no pause, no users, no retention, no calendar rules, no roots."""
     found = merged(LAKE, {"tables": "s3://lake/sales.db", **EMPTY})
     assert (found.pause, found.protect_commit_users, found.retention) == (False, (), None)
-    assert (found.tags, found.external_roots) == ((), ())
+    assert (found.tags, found.external_roots, found.partitions) == ((), (), {})
+    assert (found.catalog_type, found.catalog_lock) == ("filesystem", False)
     assert {field for field, folder in found.deciders.items() if folder == "s3://lake/sales.db"} == EMPTY.keys()
     assert (found.mode, found.time_zone) == ("delete", "Europe/Berlin")
 
 
 def test_retention_and_calendar_rules_are_inherited_as_one() -> None:
     """A rule that states one number of a retention, or one pattern, takes none of the folder's."""
-    own = {"retention": {"snapshot.num-retained.min": 1}, "tags": [{"pattern": "w*", "keep_last": 1}]}
+    own = {
+        "retention": {"snapshot.num-retained.min": 1},
+        "tags": [{"pattern": "w*", "keep_last": 1}],
+        "partitions": {"partition.expiration-time": "7 d"},
+    }
     found = merged(LAKE, {"tables": "s3://lake/sales.db", **own})
     assert found.retention == SnapshotRetention(retain_min=1)
     assert found.tags == (KeepRules("w*", last=1),)
+    assert found.partitions == {"partition.expiration-time": "7 d"}
 
 
 def _rules(*rules: object) -> dict[str, object]:
@@ -234,6 +260,27 @@ BAD_WORDS: tuple[tuple[str, Any, str], ...] = (
     ),
     ("retention", {"snapshot.time-retained": 7}, "retention.snapshot.time-retained: expected a duration with its unit"),
     ("retention", {"snapshot.num-retained.min": 1, "snapshot.expire.limit": 0}, "max_deletes is 0"),
+    ("catalog_type", "Hive", "expected one of filesystem, hive, jdbc, glue, rest, found 'Hive'"),
+    ("catalog_type", None, "expected one of filesystem, hive, jdbc, glue, rest, found nothing"),
+    ("catalog_lock", "true", "expected true or false, found 'true'"),
+    ("partitions", "30 d", "expected an object of table options, found '30 d'"),
+    ("partitions", {"snapshot.time-retained": "30 d"}, "rules[0].partitions.partition.timestamp-pattern, found"),
+    ("partitions", {"partition.expiration-max-num": 5}, "expected partition.expiration-time"),
+    *(
+        ("partitions", {"partition.expiration-time": value}, "partition.expiration-time: expected a duration")
+        for value in (30, "30", "0 d", "many", None)
+    ),
+    *(
+        ("partitions", {**PARTITIONS, key: value}, f"{key}: expected")
+        for key, value in (
+            ("partition.expiration-check-interval", "5"),
+            ("partition.expiration-max-num", 0),
+            ("partition.expiration-batch-size", "-1"),
+            ("partition.expiration-strategy", ""),
+            ("partition.timestamp-formatter", 8),
+            ("partition.timestamp-pattern", None),
+        )
+    ),
 )
 
 

@@ -24,7 +24,7 @@ from lakesweep.runs.session import Table
 
 def _drop_partition(table: Table, call: Call, execute: bool) -> RunReport:
     if not call[given.PARTITION]:
-        raise UsageError("drop-partition takes partitions out of a table; expected partition", code="bad_argument")
+        raise UsageError("drop-partition: expected at least one partition, found none", code="bad_argument")
     _check_area(table, execute)
     catalog, reappears = _catalog(table, call), call[given.FALLBACK_REAPPEARS]
     arguments = DropArguments(call[given.PARTITION], catalog, reappears, call[OPTIONS])
