@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from lakesweep.commit.environment import IDENTIFIER, Attempt, Prepared
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
+from lakesweep.format.avro.container_writer import codec_of
 from lakesweep.format.index_manifest_writer import RawIndex, read_raw_index_manifest, write_index_manifest
 from lakesweep.format.manifest import DELETION_VECTORS
 from lakesweep.format.manifest_list_writer import write_manifest_list
@@ -20,9 +21,9 @@ from lakesweep.format.metadata_names import MetadataNames
 from lakesweep.format.raw_entries import as_delete
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.snapshot import Snapshot
-from lakesweep.format.snapshot_writer import properties_of
+from lakesweep.format.snapshot_writer import properties_of, watermark_of
 from lakesweep.format.values import json_document
-from lakesweep.format.values.options import bad_option, parse_int, parse_memory_bytes
+from lakesweep.format.values.options import parse_int, parse_memory_bytes
 from lakesweep.operations.partitions.content import Content, TextEntry
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
@@ -33,8 +34,6 @@ POSTPONED = -2
 _TARGET = ("manifest.target-file-size", "8 MB")
 _COMPRESSION = ("manifest.compression", "zstd")
 _LEVEL = ("file.compression.zstd-level", "1")
-_CODECS = {"zstd": "zstandard", "zstandard": "zstandard", "none": "null", "null": "null", "snappy": "snappy"}
-_CODECS |= {"deflate": "deflate"}
 _CARRIED = "sequence.generation.max-sequence-number"
 """The only property that a commit hands on to the next. Source: Paimon `SequenceSnapshotProperties`."""
 
@@ -54,11 +53,8 @@ def manifests_of(options: Mapping[str, str]) -> Manifests:
     Raises:
         RefusedError: An option does not parse, or names a codec that no reader of Avro has.
     """
-    compression = options.get(*_COMPRESSION).strip().lower()
-    codec = _CODECS.get(compression)
     try:
-        if codec is None:
-            raise bad_option(_COMPRESSION[0], f"one of {', '.join(_CODECS)}", compression)
+        codec = codec_of(options.get(*_COMPRESSION))
         target_bytes = parse_memory_bytes(options.get(*_TARGET), _TARGET[0])
         return Manifests(codec, parse_int(options.get(*_LEVEL), _LEVEL[0]), max(target_bytes, 1))
     except FormatError as error:
@@ -193,6 +189,7 @@ def prepared(
         total_record_count=total - removed.row_count,
         delta_record_count=-removed.row_count,
         changelog_record_count=None,
+        watermark=watermark_of(attempt.base.root.body, attempt.base.root.ref.path),
         statistics=statistics,
         uuid=attempt.uuid,
         next_row_id=max(base.next_row_id or 0, _next_row_id(content)),

@@ -12,7 +12,7 @@ from lakesweep.format.manifest import ManifestMeta
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.values.binary_row import decode_row
 from lakesweep.model.partitions.expiry import Due
-from lakesweep.model.partitions.spec import PartitionSpec, matcher, parse_specs, refuse_ambiguous
+from lakesweep.model.partitions.spec import PartitionSpec, matcher, matcher_of_alike, parse_specs, refuse_ambiguous
 from lakesweep.model.report import RunReport
 from lakesweep.operations.partitions.arguments import DropArguments
 from lakesweep.operations.partitions.content import Content, Values
@@ -50,12 +50,12 @@ def drop_partition(table: Table, arguments: DropArguments, *, execute: bool) -> 
         if error.code == "bad_partition":
             raise UsageError(f"table {table.ref}: {error}", code=error.code) from error
         return refused(table, OPERATION, error)
-    matches = matcher(specs)
+    matches, alike = matcher(specs), matcher_of_alike(specs, types, name)
 
     def check(found: Sequence[Values]) -> None:
         refuse_ambiguous(specs, found, keys, types, name)
 
-    contents = Contents(target.store, str(table.ref), types, matches, _passes_over(schema, specs))
+    contents = Contents(target.store, str(table.ref), types, alike, _passes_over(schema, specs))
     task = Task(
         operation=OPERATION,
         arguments=arguments.to_json(),

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.unit.operations.partitions.partition_world import PartitionWorld
 
 from lakesweep.control.state import read_states
 from lakesweep.model.report import RunReport
@@ -15,6 +14,7 @@ from lakesweep.operations.partitions.arguments import Catalog
 from lakesweep.runs.session import COMMITS_ELSEWHERE
 from tests.support.reader import read_all
 from tests.support.world import HOUR_MS, START_MS
+from tests.unit.operations.partitions.partition_world import PartitionWorld
 
 FILES = Catalog("filesystem", has_lock=True)
 KEEP = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "100", "snapshot.time-retained": "365 d"}
