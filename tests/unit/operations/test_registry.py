@@ -1,6 +1,7 @@
 """The registry: one name and one meaning for every caller."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from pkgutil import iter_modules
 
@@ -14,6 +15,8 @@ from lakesweep.operations.branches import delete as delete_branch
 from lakesweep.operations.branches import fast_forward, rollback
 from lakesweep.operations.maintenance import maintain
 from lakesweep.operations.orphans import local as remove_orphan_files
+from lakesweep.operations.partitions import drop_partition, expire_partitions, truncate
+from lakesweep.operations.registered.partitions import folded_options
 from lakesweep.operations.registry import OPERATIONS, run_operation
 from lakesweep.operations.retention import expire_changelogs, expire_consumers, expire_snapshots
 from lakesweep.operations.tags import create as create_tag
@@ -22,6 +25,7 @@ from lakesweep.operations.tags import expire as expire_tags
 from lakesweep.operations.tags import rename as rename_tag
 from lakesweep.operations.tags import steps as tag_steps
 from lakesweep.operations.undo import undo
+from lakesweep.runs.parameters.partitions import DROP_PARTITION, EXPIRE_PARTITIONS, PARTITION
 from lakesweep.runs.parameters.signatures import (
     EXPIRE_SNAPSHOTS,
     GRACE,
@@ -37,6 +41,7 @@ from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
+from tests.support.world import World
 
 EXPIRE = EXPIRE_SNAPSHOTS
 
@@ -72,6 +77,7 @@ def test_every_operation_is_declared_once() -> None:
         *(expire_snapshots.OPERATION, expire_changelogs.OPERATION, expire_consumers.CLEAR, expire_consumers.RESET),
         *(remove_orphan_files.OPERATION, create_tag.CREATE, create_tag.REPLACE, rename_tag.OPERATION),
         *(delete_tag.OPERATION, expire_tags.OPERATION, tag_steps.OPERATION, rollback.OPERATION),
+        *(drop_partition.OPERATION, truncate.OPERATION, expire_partitions.OPERATION),
         *(create_branch.OPERATION, delete_branch.OPERATION, fast_forward.OPERATION, undo.OPERATION, maintain.OPERATION),
     }
 
@@ -102,6 +108,79 @@ def test_bad_arguments(arguments: Mapping[str, object], code: str) -> None:
     with pytest.raises(UsageError) as raised:
         EXPIRE.parse(arguments)
     assert raised.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("dt=20240101,hr=08", ("dt=20240101,hr=08",)),
+        (["dt=1", {"dt": None, "hr": 8}], ("dt=1", {"dt": None, "hr": 8})),
+        ({"dt": "a,b=c"}, ({"dt": "a,b=c"},)),
+        (' {"dt": "a,b=c"}', ({"dt": "a,b=c"},)),
+    ],
+)
+def test_partitions_are_texts_or_objects(given: object, found: tuple[object, ...]) -> None:
+    """JSON takes one or several; a command line writes an object as JSON."""
+    assert DROP_PARTITION.parse({"partition": given})[PARTITION] == found
+
+
+@pytest.mark.parametrize(
+    "given", ["", " ", {}, [""], [{}], 20240101, [1], {1: 2}, "{", "{}", '{"dt": 1', ["dt=1", None]]
+)
+def test_bad_partitions(given: object) -> None:
+    """An empty spec would mean every partition, which truncate alone does."""
+    with pytest.raises(UsageError) as raised:
+        DROP_PARTITION.parse({"partition": given})
+    assert raised.value.code == "bad_argument" and str(raised.value).startswith("partition: expected")
+
+
+def test_arguments_of_the_procedure_are_table_options() -> None:
+    """Each argument of Paimon's procedure stands for one option, beside the options of the call."""
+    call = EXPIRE_PARTITIONS.parse(
+        {
+            "expiration_time": "30 d",
+            "expire_strategy": "update-time",
+            "timestamp_formatter": "yyyyMMdd",
+            "timestamp_pattern": "$dt",
+            "max_expires": "7",
+            "batch_size": 3,
+            "options": {"commit.max-retries": "2"},
+        }
+    )
+    assert folded_options(call) == {
+        "partition.expiration-time": "30 d",
+        "partition.expiration-strategy": "update-time",
+        "partition.timestamp-formatter": "yyyyMMdd",
+        "partition.timestamp-pattern": "$dt",
+        "partition.expiration-max-num": "7",
+        "partition.expiration-batch-size": "3",
+        "commit.max-retries": "2",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "operation"),
+    [
+        ("drop_partition", "drop-partition"),
+        ("drop_partitions", "drop-partition"),
+        ("truncate_table", "truncate"),
+        ("expire_partitions", "expire-partitions"),
+        ("trigger_tag_automatic_creation", "tag-schedule"),
+    ],
+)
+def test_names_of_paimons_procedures(name: str, operation: str) -> None:
+    """A call may use the name that Paimon has for an operation."""
+    assert operation_named(name) == operation and operation in OPERATIONS
+
+
+@pytest.mark.parametrize("name", ["drop-partition", "truncate", "expire-partitions"])
+def test_a_commit_needs_a_control_location(name: str) -> None:
+    """As every execution: maintainers meet at its lease."""
+    table = replace(World(partition_keys=["dt"]).maintainer().table, area=None)
+    arguments = {"partition": "dt=1"} if name == "drop-partition" else {}
+    with pytest.raises(UsageError) as raised:
+        run_operation(table, name, {**arguments, "catalog_type": "filesystem"}, execute=True)
+    assert raised.value.code == "control_missing"
 
 
 def test_operations_have_their_own_arguments() -> None:

@@ -34,8 +34,14 @@ from lakesweep.runs.view import TableView
 OPERATION = EXPIRE_PARTITIONS.name
 _TIME = "partition.expiration-time"
 _HOUR_MS = 3_600_000
-_BY_WRITERS = frozenset({"catalog_not_declared", "zone_not_declared", "needs_engine_callbacks"})
-"""Codes of refused commits. If the table is not `write-only`, its own writers expire partitions."""
+_BY_WRITERS = frozenset(
+    {
+        *("catalog_not_declared", "rest_catalog", "metastore_partitions", "needs_engine_callbacks", "strict_mode"),
+        *("zone_not_declared", "custom_partition_expiration", "sequence_property", "unknown_commit_option"),
+        "manifest_format",
+    }
+)
+"""Codes about how a table is set up. If it is not `write-only`, its own writers expire partitions all the same."""
 _CHECKED = frozenset({"done", "nothing_to_do", "planned"})
 
 

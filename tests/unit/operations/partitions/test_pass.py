@@ -1,5 +1,6 @@
 """The step of a pass that expires partitions: its place, the interval between checks, and what it leaves undone."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -8,10 +9,13 @@ import pytest
 
 from lakesweep.control.state import read_states
 from lakesweep.model.report import RunReport
+from lakesweep.operations.maintenance.all_branches import maintain_all_branches
 from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.operations.maintenance.triage import lag_of, triage
 from lakesweep.operations.partitions.arguments import Catalog
 from lakesweep.runs.session import COMMITS_ELSEWHERE
+from tests.support.memory_store import MemoryStore
+from tests.support.outside import opener
 from tests.support.reader import read_all
 from tests.support.world import HOUR_MS, START_MS
 from tests.unit.operations.partitions.partition_world import PartitionWorld
@@ -27,8 +31,8 @@ OLD, FRESH = ("2027-01-01", "2027-01-02"), ("2027-01-10", "2027-01-14")
 class PassWorld(PartitionWorld):
     """A table whose partitions expire after ten days, in the passes after its commits."""
 
-    def __init__(self, **options: str) -> None:
-        super().__init__(options={**KEEP, **RULE, **options}, start_ms=START_MS - 6 * HOUR_MS)
+    def __init__(self, *, is_stated: bool = True, **options: str) -> None:
+        super().__init__(options={**KEEP, **(RULE if is_stated else {}), **options}, start_ms=START_MS - 6 * HOUR_MS)
 
     def pass_(self, *, catalog: Catalog = FILES, may_commit: bool = True, **arguments: Any) -> RunReport:
         table = replace(self.maintainer().table, may_commit=may_commit)
@@ -225,8 +229,55 @@ def test_a_begun_plan_is_finished_before_a_commit(world: PassWorld) -> None:
     assert world.days() == set(FRESH)
 
 
-def test_a_paused_or_observed_table_keeps_its_partitions(world: PassWorld) -> None:
-    """The pass only plans."""
-    step = world.step(world.pass_(execute=False, is_due=True))
-    assert step is not None and step.status == "planned"
+def under_policy(world: PassWorld, **rule: object) -> RunReport:
+    """Make the pass by a fleet policy with one rule, and by nothing that the call declares."""
+    ops = MemoryStore("memory://ops")
+    ops.put("policy.json", json.dumps({"version": 1, "rules": [{"tables": "memory://bucket", **rule}]}).encode())
+    maintainer = world.maintainer(policy="memory://ops/policy.json", open_store=opener(ops))
+    return world.ended(maintain(maintainer.table, MaintainArguments(), execute=True))
+
+
+def test_a_policy_declares_the_catalog(world: PassWorld) -> None:
+    report = under_policy(world, mode="delete", catalog_type="filesystem", catalog_lock=True)
+    step = world.step(report)
+    assert report.status == "done" and step is not None
+    assert step.commits is not None and step.commits.catalog == "filesystem"
+    assert world.days() == set(FRESH)
+
+
+def test_a_policy_states_the_time_for_schemas_without_one() -> None:
+    """It has no say where the schema states a time."""
+    fifty = {"partition.expiration-time": "50 d"}
+    rule = {"mode": "delete", "catalog_type": "filesystem", "catalog_lock": True, "time_zone": "UTC"}
+    stated, silent = PassWorld(), PassWorld(is_stated=False)
+    for each in (stated, silent):
+        each.fill(*OLD, *FRESH)
+    under_policy(stated, **rule, partitions=fifty)
+    assert stated.days() == set(FRESH)
+    under_policy(silent, **rule, partitions=fifty)
+    assert silent.days() == {*OLD, *FRESH}
+    silent.now_ms += 24 * HOUR_MS  # until then, the state of the last pass answers
+    under_policy(silent, **rule, partitions=RULE)
+    assert silent.days() == set(FRESH)
+
+
+@pytest.mark.parametrize("rule", [{"mode": "observe"}, {"mode": "delete", "pause": True}])
+def test_a_paused_or_observed_table_keeps_its_partitions(world: PassWorld, rule: dict[str, object]) -> None:
+    """An observed table is planned, a paused one refused."""
+    report = under_policy(world, **rule, catalog_type="filesystem")
+    assert report.status == ("refused" if rule.get("pause") else "planned")
     assert world.days() == {*OLD, *FRESH}
+
+
+def test_every_branch_has_its_own_partitions() -> None:
+    """Each branch expires its own, by its own options."""
+    world = PassWorld()
+    world.fill(*OLD, FRESH[0])
+    world.table.tag("t")
+    world.table.branch("b", "t")
+    table = world.maintainer().table
+    report = world.ended(maintain_all_branches(table, MaintainArguments(catalog=FILES), execute=True))
+    assert [(each.branch, each.status) for each in report.steps or ()] == [("main", "done"), ("b", "done")]
+    assert world.days() == {FRESH[0]}
+    newest = read_all(world.store)["branch/branch-b/snapshot/snapshot-4"]
+    assert {path.split("/")[0] for path in newest.live} == {f"dt={FRESH[0]}"}
