@@ -43,11 +43,13 @@ SWEPT = {"get": 3, "list": 2}
 """A table that a sweep finds in order: the state, LATEST, a snapshot that must not be there, schemas, branches."""
 
 # --- counted: in template.yaml and shared/lakesweep/aws ---
-METRICS = 37
-ALARM_METRICS = 42
+METRICS = 41
+ALARM_METRICS = 48
 """Alarms, each counted once for every metric that it looks at."""
-QUEUES = 7
+QUEUES = 8
 """Queues that a function is fed from."""
+FIFO_QUEUES = 2
+"""Of them."""
 SCHEDULES = 6
 """Messages an hour: a sweep, a sweep for orphan files, and four sweeps for tags."""
 TAG_SWEEPS = 4
@@ -138,8 +140,8 @@ def standing() -> Usage:
     polls = POLLS_A_MINUTE * MINUTES
     return Usage(
         {
-            "sqs_standard": polls * (QUEUES - 1) + 3 * SCHEDULES * HOURS,
-            "sqs_fifo": polls,
+            "sqs_standard": polls * (QUEUES - FIFO_QUEUES) + 3 * SCHEDULES * HOURS,
+            "sqs_fifo": polls * FIFO_QUEUES,
             "scheduler": SCHEDULES * HOURS,
             "cloudwatch_metric": METRICS,
             "cloudwatch_alarm": ALARM_METRICS,

@@ -15,9 +15,14 @@ from tests.functions.deployment import PREFIX, Deployment, batch
 from tests.support.s3_server import moto_store, seed_moto
 
 HINT = {"format_version": 1, "kind": "hint", "branch": "main", "snapshot_id": 6, "hop": 0}
+COMMIT = {
+    **{"format_version": 1, "kind": "commit", "branch": "main", "hop": 0},
+    **{"operation": "truncate", "arguments": {"catalog_type": "filesystem"}, "manual": True},
+}
 MESSAGES: dict[str, dict[str, Any]] = {
     "expire": HINT,
     "execute_batch": {"format_version": 1, "kind": "maintain", "branch": "main", "hop": 0},
+    "partitions": COMMIT,
     "sweep": {"format_version": 1, "kind": "sweep", "cursor": None, "hop": 0},
     "tag_schedule": {"format_version": 1, "kind": "tag_sweep", "cursor": None, "hop": 0},
     "orphan_scan": {**HINT, "kind": "orphan_scan", "scan_id": "x", "arguments": {}, "step": 0, "execute": True},

@@ -34,7 +34,7 @@ def codes(template: dict[str, Any]) -> dict[str, dict[str, str]]:
 def test_archives_hold_what_was_built_and_are_named_by_it(packaged: Path) -> None:
     built = build_here().folder
     found = codes(json.loads(packaged.read_text(encoding="utf-8")))
-    assert len(found) == 11
+    assert len(found) == 12
     for code in found.values():
         prefix, _, file = code["S3Key"].rpartition("/")
         assert (code["S3Bucket"], prefix) == ("ops", "lakesweep")

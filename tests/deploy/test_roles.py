@@ -19,6 +19,7 @@ FUNCTIONS = (
     "OnSnapshotWritten",
     "Expire",
     "ExecuteBatch",
+    "Partitions",
     "Sweep",
     "TagSchedule",
     "OrphanScan",
@@ -149,6 +150,49 @@ def test_executors_write_a_snapshot_only_where_none_is(roles: dict[str, Role], n
         assert roles[name].decide("s3:PutObject", key, context) == "denied"
 
 
+@pytest.mark.parametrize("branch", ["", "/branch/branch-dev"])
+def test_a_commit_is_a_new_snapshot_and_its_manifests(roles: dict[str, Role], branch: str) -> None:
+    """Manifests of every branch lie in one folder."""
+    of, anew = roles["Partitions"], {"s3:if-none-match": "*"}
+    assert of.decide("s3:PutObject", f"{TABLE}{branch}/snapshot/snapshot-9", anew) == "allowed"
+    for context in ({}, {"s3:if-match": "etag"}):
+        assert of.decide("s3:PutObject", f"{TABLE}{branch}/snapshot/snapshot-9", context) == "denied"
+    for key in (
+        f"{TABLE}{branch}/snapshot/LATEST",
+        *(f"{TABLE}/manifest/{name}-1" for name in ("manifest-a", "manifest-list-a", "index-manifest-a")),
+        *(f"{CONTROL}/{name}" for name in ("lease.json", "state.json", "reports/r1.json")),
+    ):
+        assert of.decide("s3:PutObject", key, anew) == "allowed", key
+        assert of.decide("s3:PutObject", key) == "allowed", key
+
+
+@pytest.mark.parametrize("prefix", ["lake/warehouse", "lake/warehouse/sales.db/orders"])
+def test_a_commit_writes_nothing_else_and_deletes_nothing(prefix: str) -> None:
+    """It is denied, and not only not allowed."""
+    of, anew = role_of(render({"TablePrefixes": prefix}), "Partitions"), {"s3:if-none-match": "*"}
+    for key in (
+        *("schema/schema-1", "branch/branch-dev/schema/schema-0", "tag/tag-a", "consumer/consumer-a", "index/index-1"),
+        *("snapshot/EARLIEST", "changelog/changelog-1", "changelog/LATEST", "dt=1/bucket-0/data-1.parquet"),
+        *("statistics/stats-1", "manifest/other"),
+    ):
+        assert of.decide("s3:PutObject", f"{TABLE}/{key}", anew) == "denied", key
+    for action in ("s3:DeleteObject", "s3:DeleteObjectVersion"):
+        for key in ("snapshot/snapshot-1", "snapshot/LATEST", "manifest/manifest-1", "dt=1/bucket-0/data-1.parquet"):
+            assert of.decide(action, f"{TABLE}/{key}") == "denied", key
+        assert of.decide(action, f"{CONTROL}/lease.json") == "denied"
+    assert of.decide("s3:PutObject", "arn:aws:s3:::lake/elsewhere/t/snapshot/snapshot-9", anew) == "not allowed"
+    assert of.decide("s3:PutObject", f"{TABLE}/snapshot/snapshot-9", anew) == "allowed"
+
+
+def test_no_other_function_can_commit() -> None:
+    """A snapshot needs manifests, which nobody else may write."""
+    stack = render(SPARK)
+    of = {name: role_of(stack, name) for name in (*FUNCTIONS, "SparkJobs")} | {name: role(stack, name) for name in JOBS}
+    key = f"{TABLE}/manifest/manifest-list-a-1"
+    found = [name for name, it in of.items() if it.decide("s3:PutObject", key, {"s3:if-none-match": "*"}) == "allowed"]
+    assert found == ["Partitions"]
+
+
 @pytest.mark.parametrize("name", PLANNERS)
 def test_planners_change_no_table(roles: dict[str, Role], name: str) -> None:
     for action in ("s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObjectTagging"):
@@ -167,7 +211,7 @@ def test_planners_change_no_table(roles: dict[str, Role], name: str) -> None:
     [
         *(("OnSnapshotWritten", "not allowed"), ("Sweep", "not allowed"), ("OnDemand", "allowed")),
         ("TagSchedule", "not allowed"),
-        *(("Expire", "allowed"), ("OrphanScan", "allowed"), ("OrphanWorker", "not allowed")),
+        *(("Expire", "allowed"), ("Partitions", "allowed"), ("OrphanScan", "allowed"), ("OrphanWorker", "not allowed")),
     ],
 )
 def test_only_some_write_control(roles: dict[str, Role], name: str, decision: str) -> None:
@@ -467,6 +511,7 @@ def test_a_permission_that_nobody_used_is_reported(roles: dict[str, Role]) -> No
         Call("s3:GetObject", f"{CONTROL}/state.json"),
         Call("s3:ListBucket", "arn:aws:s3:::control"),
         Call("sqs:SendMessage", "arn:aws:sqs:us-east-1:123456789012:lakesweep-scan"),
+        Call("sqs:SendMessage", "arn:aws:sqs:us-east-1:123456789012:lakesweep-partitions.fifo"),
         Call("sqs:SendMessage", queue),
     ]
     missing = ("WriteControl", "s3:PutObject", "arn:aws:s3:::control/lakesweep/*")

@@ -29,7 +29,7 @@ NAMES = "names"
 NAMES_DAYS = 30
 """So old a file of names may be at least: scans write it anew after 20 days, and come once in 7."""
 
-RECOVERED_WITHIN_S = {"Expire": 780, "ExecuteBatch": 5460}
+RECOVERED_WITHIN_S = {"Expire": 780, "ExecuteBatch": 5460, "Partitions": 5460}
 """From the death of a worker to the end of what it had begun, when nothing else happens to its table."""
 PASS_S = 60
 """Of it for the work itself."""
@@ -48,13 +48,14 @@ SHARED_VARIABLES = {
 }
 SENDS_TO = {
     "OnSnapshotWritten": {"Commits", "Expire"},
-    "Expire": {"Commits", "Execute"},
-    "ExecuteBatch": {"Execute"},
+    "Expire": {"Commits", "Execute", "Partitions"},
+    "ExecuteBatch": {"Execute", "Partitions"},
+    "Partitions": {"Partitions"},
     "Sweep": {"Sweep", "Expire"},
     "TagSchedule": {"Tags", "Expire"},
     "OrphanScan": {"Scan", "Orphan", "Execute"},
     "OrphanWorker": {"Orphan"},
-    "OnDemand": {"Execute", "Scan"},
+    "OnDemand": {"Execute", "Partitions", "Scan"},
     "SparkJobs": {"Execute"},
 }
 WITH_SPARK = {"OnDemand": {"Spark"}, "OrphanScan": {"Spark"}}
@@ -70,6 +71,7 @@ METRICS = {
     *("TablesSwept", "TablesLagging", "MaxLagSeconds", "MaxRefusedSeconds", "TablesAskedForTags", "TablesWithTagsDue"),
     *("MaxTagLagSeconds", "TagsCreated", "TagsExpired", "SparkJobsStarted", "SparkJobsFailed"),
     *("OrphanScansBegun", "OrphanScansFailed", "OrphanTasks", "OrphanTasksFailed"),
+    *("CommitsMade", "CommitsReplaced", "CommitsFailed", "PartitionsDropped"),
     *("OrphanObjectsListed", "OrphanEntriesDecoded", "OrphansFound", "OrphanBytesFound"),
 }
 """All that the functions write (docs/operations.md)."""
@@ -278,6 +280,7 @@ def alarms(stack: Stack) -> Iterator[str]:
     spark = ("SparkJobsFailed",) if "SparkJobs" in stack.resources else ()
     scans = ("OrphanScansFailed", *spark)
     tags = ("MaxTagLagSeconds", "TablesAskedForTags")
+    commits = ("CommitsReplaced", "CommitsFailed")
     for metric_name in (
         "RunsRefused",
         "RunsDamaged",
@@ -287,6 +290,7 @@ def alarms(stack: Stack) -> Iterator[str]:
         "MaxRefusedSeconds",
         "TablesSwept",
         *tags,
+        *commits,
         *scans,
     ):
         if (metric_name, stack.name) not in watched:
@@ -423,6 +427,8 @@ BROKEN: list[tuple[Callable[[Stack], Iterator[str]], str, Any, str]] = [
     (environments, "OnDemand.Properties.Environment.Variables.AWS_REGION", "x", "belong to Lambda"),
     (loops, "ExecuteBatch.Properties.RecursiveLoop", None, "would stop it"),
     (loops, "OnDemand.Properties.RecursiveLoop", "Allow", "no loop"),
+    (loops, "Partitions.Properties.RecursiveLoop", None, "would stop it"),
+    (visibility, "PartitionsQueue.Properties.VisibilityTimeout", 5399, "after 5399 s"),
     (loops, "OrphanWorker.Properties.RecursiveLoop", None, "would stop it"),
     (own_roles, "Sweep.Properties.Role", {"Fn::GetAtt": ["ExpireRole", "Arn"]}, "share a role"),
     (own_roles, "SweepRole.Properties.Policies.0.PolicyDocument.Statement.0.Action", "sqs:ReceiveMessage", "lacks"),
@@ -432,6 +438,9 @@ BROKEN: list[tuple[Callable[[Stack], Iterator[str]], str, Any, str]] = [
     (alarms, "ExpireAgeAlarm", None, "ExpireQueue: nobody is told"),
     (alarms, "FunctionErrorsAlarm.Properties.Metrics.5", None, "OnDemand: nobody is told"),
     (alarms, "FunctionThrottlesAlarm.Properties.Metrics.8", None, "OrphanWorker: nobody is told"),
+    (alarms, "CommitsReplacedAlarm", None, "CommitsReplaced: nobody is told"),
+    (alarms, "CommitsFailedAlarm", None, "CommitsFailed: nobody is told"),
+    (alarms, "PartitionsAgeAlarm", None, "PartitionsQueue: nobody is told"),
     (alarms, "OrphanScansFailedAlarm", None, "OrphanScansFailed: nobody is told"),
     (dashboard, "Expire.Properties.MemorySize", 2048, "counts 1024 MiB"),
     (control_bucket, "OwnControlBucket.DeletionPolicy", None, "goes with the stack"),
@@ -592,7 +601,7 @@ def test_two_stacks_of_an_account_share_no_name_and_no_metric() -> None:
 def test_the_metrics_are_those_that_the_functions_write() -> None:
     sources = (TEMPLATE.parent / "shared" / "lakesweep" / "aws").rglob("*.py")
     text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
-    kinds = "Runs|Tables|Tags|Max|Orphan|Orphans|SparkJobs|Events|Hop|Lease|Bytes|Objects"
+    kinds = "Runs|Commits|Partitions|Tables|Tags|Max|Orphan|Orphans|SparkJobs|Events|Hop|Lease|Bytes|Objects"
     several = rf"(?:{kinds})[A-Z][A-Za-z]*|(?:Get|List|Put|Delete)Requests"
     written = set(re.findall(rf'"(Runs|Continuations|{several})"', text))
     assert written == METRICS

@@ -9,6 +9,7 @@ FUNCTIONS = {
     "on_snapshot_written": "OnSnapshotWritten",
     "expire": "Expire",
     "execute_batch": "ExecuteBatch",
+    "partitions": "Partitions",
     "sweep": "Sweep",
     "tag_schedule": "TagSchedule",
     "orphan_scan": "OrphanScan",
@@ -47,7 +48,7 @@ def stacked() -> Stacked:
         name: stack.environment(function)[f"LAKESWEEP_{name.upper()}_QUEUE"].rsplit("/", 1)[-1]
         for name, function in (
             *(("commits", "Expire"), ("expire", "Sweep"), ("execute", "Expire"), ("sweep", "Sweep")),
-            *(("tags", "TagSchedule"),),
+            *(("tags", "TagSchedule"), ("partitions", "Expire")),
             *(("spark", "OnDemand"), ("scan", "OnDemand"), ("orphan", "OrphanScan")),
         )
     }

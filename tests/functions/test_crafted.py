@@ -7,7 +7,14 @@ import pytest
 from tests.functions.deployment import ACCOUNT, PREFIX, Answer, Deployment, batch
 
 HINT = {"format_version": 1, "kind": "hint", "branch": "main", "snapshot_id": 6, "hop": 0}
-FUNCTIONS = ("on_snapshot_written", "expire", "execute_batch", "sweep", "tag_schedule", "orphan_scan", "orphan_worker")
+FUNCTIONS = (
+    *("on_snapshot_written", "expire", "execute_batch", "partitions"),
+    *("sweep", "tag_schedule", "orphan_scan", "orphan_worker"),
+)
+COMMIT = {
+    **{"format_version": 1, "kind": "commit", "table": "s3://a/b", "branch": "main", "hop": 0},
+    **{"operation": "truncate", "arguments": {}, "manual": True},
+}
 SCAN = {"table": "s3://a/b", "scan_id": "x"}
 
 
@@ -65,6 +72,12 @@ BODIES = {
     "task of text": json.dumps({**HINT, **SCAN, "kind": "orphan_task", "task": "list-0"}),
     "task too large": json.dumps({**HINT, **SCAN, "kind": "orphan_task", "task": {"id": "x" * 300_000}}),
     "cursor of a number": json.dumps({**HINT, "kind": "orphan_sweep", "cursor": 7}),
+    "commit of another operation": json.dumps({**COMMIT, "operation": "rollback"}),
+    "commit with one more word": json.dumps({**COMMIT, "branches": "all"}),
+    "commit that does not say who asks": json.dumps({name: COMMIT[name] for name in COMMIT if name != "manual"}),
+    "commit without arguments": json.dumps({**COMMIT, "arguments": None}),
+    "commit of somebody": json.dumps({**COMMIT, "manual": 1}),
+    "commit without a branch": json.dumps({**COMMIT, "branch": ""}),
     "records that are no list": json.dumps({"Records": "x"}),
     "records of numbers": json.dumps({"Records": [1, 2]}),
     "event without a bucket": json.dumps(
@@ -157,13 +170,13 @@ def test_keys_that_lead_out(deployed: Deployment, path: str) -> None:
     untouched(deployed, answer)
 
 
-@pytest.mark.parametrize("function", ["expire", "execute_batch", "orphan_scan", "orphan_worker"])
+@pytest.mark.parametrize("function", ["expire", "execute_batch", "partitions", "orphan_scan", "orphan_worker"])
 def test_workers_know_their_tables(deployed: Deployment, function: str) -> None:
     kinds = {"expire": "hint", "execute_batch": "maintain", "orphan_scan": "orphan_scan"}
     scan = {"scan_id": "x", "task": {"id": "list-0"}}
     for table in ("s3://unknown/sales.db/orders", f"s3://{deployed.bucket}", f"s3://{deployed.bucket}/{PREFIX}/../x"):
-        kind = kinds.get(function, "orphan_task")
-        answer = deployed.send(function, {**HINT, **scan, "kind": kind, "table": table})
+        message = {**HINT, **scan, "kind": kinds.get(function, "orphan_task"), "table": table}
+        answer = deployed.send(function, {**COMMIT, "table": table} if function == "partitions" else message)
         assert (answer.failed, answer.metrics["EventsRejected"]) == ([], 1)
         untouched(deployed, answer)
 

@@ -10,7 +10,8 @@ import pytest
 from botocore.client import BaseClient
 
 from lakesweep.aws import commits
-from lakesweep.aws.messages import Hint, dedup_id_of
+from lakesweep.aws.fifo import dedup_id_of
+from lakesweep.aws.messages import Hint
 from lakesweep.aws.queues import Queues
 from lakesweep.errors import LeaseHeldError, StorageError
 from lakesweep.execute import batches

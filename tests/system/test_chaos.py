@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from werkzeug.wrappers import Response
 
-from lakesweep.aws.messages import Hint, Work, group_of, to_body
+from lakesweep.aws.fifo import group_of
+from lakesweep.aws.messages import Hint, Work, to_body
 from lakesweep.control.lease import acquire
 from lakesweep.errors import LeaseHeldError, LeaseLostError
 from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lakesweep.aws.messages import Hint, OrphanTask, Sweep, TagSweep, Work, parse_message
+from lakesweep.aws.messages import Commit, Hint, OrphanTask, Sweep, TagSweep, Work, parse_message
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.errors import MaintenanceError
 from lakesweep.format.values.json_document import wrong_type
@@ -11,7 +11,7 @@ from lakesweep.format.values.json_document import wrong_type
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-M = TypeVar("M", Hint, Work, Sweep, TagSweep, OrphanTask)
+M = TypeVar("M", Hint, Work, Commit, Sweep, TagSweep, OrphanTask)
 Take = Callable[[str, str], None]
 """Takes the body of a message, and its name in log lines."""
 
@@ -31,7 +31,7 @@ def messages(kind: type[M], work: Callable[[M, str], object]) -> Take:
     """Return a function for `answer` that takes Lakesweep's own messages of one kind.
 
     Args:
-        kind: `Hint`, `Work`, `Sweep`, `TagSweep` or `OrphanTask`.
+        kind: `Hint`, `Work`, `Commit`, `Sweep`, `TagSweep` or `OrphanTask`.
         work: Called with a message, and its name in log lines.
     """
 

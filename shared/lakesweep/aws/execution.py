@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from lakesweep.aws.handing_on import AT_ONCE_S, SOON_S, again, go_on, pass_like, send
 from lakesweep.aws.messages import Hint, NewerMessageError, Work
+from lakesweep.aws.partitions import ask_for_commits
 from lakesweep.aws.recording import PASSING, REFUSED, SKIPPED, record, status_metric
 from lakesweep.aws.runtime import Runtime
 from lakesweep.errors import MaintenanceError
@@ -39,6 +40,7 @@ def run(runtime: Runtime, table: Table, message: Hint | Work, name: str) -> RunR
 def settle(runtime: Runtime, message: Hint | Work, report: RunReport) -> None:
     """Log and count a run, and send what follows."""
     record(runtime.telemetry, report)
+    ask_for_commits(runtime, report)
     _follow_up(runtime, message, report)
 
 

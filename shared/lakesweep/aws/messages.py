@@ -4,13 +4,11 @@ Each message carries the version of its format. A function that meets a later ve
 for a newer function. `hop` counts how often work was handed on, so a message that goes in circles ends.
 """
 
-import hashlib
 import json
 import re
-import uuid
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.codec import Check, Text, from_json
@@ -46,6 +44,9 @@ Branch = Annotated[str, Check(_is_branch, "the name of a branch")]
 ScanId = Annotated[str, Check(_SCAN_ID.fullmatch, "letters, digits and dashes, 40 at most")]
 """The id of a scan becomes a part of keys and of an EMR token."""
 Hop = Annotated[int, Check(range(HOP_LIMIT).__contains__, f"a whole number below {HOP_LIMIT}")]
+Committing = Literal["drop-partition", "truncate", "expire-partitions"]
+COMMITTING: tuple[Committing, ...] = get_args(Committing)
+"""The operations that commit a snapshot. Only the function `partitions` may execute them."""
 StepNumber = Annotated[int, Check(range(_MAX_STEP + 1).__contains__, f"a whole number from 0 to {_MAX_STEP}")]
 
 
@@ -83,6 +84,25 @@ class Work:
     def kind(self) -> str:
         """Return the word for its kind in the message."""
         return "maintain" if self.plan_id is None else "execute"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A request for an operation that commits a snapshot.
+
+    Each member must be there, and no other: a message that is read in part could take out too much.
+    """
+
+    operation: Committing
+    table: Location
+    branch: Branch = MAIN
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    """The arguments of the call; a pass gives none."""
+    manual: bool = False
+    """A person requested it. Otherwise the fleet policy decides whether it is executed."""
+    hop: Hop = 0
+
+    kind = "commit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +199,7 @@ class OrphanSweep:
     kind = "orphan_sweep"
 
 
-Message = Hint | Work | Sweep | TagSweep | SparkScan | SparkPoll | OrphanScan | OrphanTask | OrphanSweep
+Message = Hint | Work | Commit | Sweep | TagSweep | SparkScan | SparkPoll | OrphanScan | OrphanTask | OrphanSweep
 
 
 def next_hop(message: Message) -> Message | None:
@@ -232,6 +252,10 @@ def message_of(document: dict[str, object], name: str) -> Message:
     if kind not in _OF_KIND:
         raise wrong_type(name, "kind", f"{', '.join(tuple(_OF_KIND)[:-1])} or {tuple(_OF_KIND)[-1]}", kind)
     of_kind = _OF_KIND[kind]
+    if of_kind is Commit:
+        members = {each: value for each, value in document.items() if each != "format_version"}
+        commit: Commit = from_json(Commit, members, name)
+        return commit
     if kind == "execute":
         require_str(document, "plan_id", name)
     elif kind == "maintain":
@@ -245,7 +269,9 @@ _OF_KIND: Mapping[str, type[Message]] = {
     Hint.kind: Hint,
     "maintain": Work,
     "execute": Work,
-    **{each.kind: each for each in (Sweep, TagSweep, SparkScan, SparkPoll, OrphanScan, OrphanTask, OrphanSweep)},
+    **{
+        each.kind: each for each in (Commit, Sweep, TagSweep, SparkScan, SparkPoll, OrphanScan, OrphanTask, OrphanSweep)
+    },
 }
 
 
@@ -255,19 +281,3 @@ def _member(document: dict[str, object], each: Field[Any]) -> object:
     if value is None or (each.default is False and value is not True) or (each.default == MAIN and value == ""):
         return {} if each.default_factory is dict else None if each.default is MISSING else each.default
     return value
-
-
-def group_of(table: str) -> str:
-    """Return the group of a table in a FIFO queue. SQS delivers the messages of a group one at a time."""
-    return hashlib.sha256(table.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def dedup_id_of(hint: Hint) -> str:
-    """Return the id by which a FIFO queue recognises the same commit within five minutes.
-
-    A hint without a commit that is sent again gets a random id. Nothing else would distinguish it from the earlier one.
-    """
-    if hint.snapshot_id is None and hint.hop:
-        return uuid.uuid4().hex
-    text = "\0".join((hint.table, hint.branch, str(hint.snapshot_id), hint.etag or "", str(hint.hop)))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

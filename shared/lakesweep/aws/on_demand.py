@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
 from lakesweep.aws.jobs.documents import job_name
-from lakesweep.aws.messages import Branch, SparkScan, Work
+from lakesweep.aws.messages import COMMITTING, Branch, Commit, SparkScan, Work
 from lakesweep.aws.orphan_arguments import call_of
 from lakesweep.aws.recording import record, summary_of
 from lakesweep.aws.runtime import Context, Runtime
@@ -129,8 +129,11 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
     queued = demand.execute and (report.status != "refused" if is_pass else report.status == "planned")
     if queued and not is_pass and report.plan is not None and report.plan.header.needs_confirmation:
         raise _unconfirmed(plan_id)
-    if queued:
-        runtime.queues.hand_over(Work(table.ref.location, table.ref.branch, plan_id, grace_ms, manual=True))
+    place = table.ref.location, table.ref.branch
+    if queued and demand.operation in COMMITTING:
+        runtime.queues.ask_for_commit(Commit(demand.operation, *place, demand.arguments, manual=True))
+    elif queued:
+        runtime.queues.hand_over(Work(*place, plan_id, grace_ms, manual=True))
     return {**summary_of(report), **_where(table, plan_id), "run_id": plan_id if queued else None, "queued": queued}
 
 

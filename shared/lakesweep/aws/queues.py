@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any
 
+from lakesweep.aws.fifo import dedup_id_of, group_of
 from lakesweep.aws.messages import (
     MAX_BODY_BYTES,
+    Commit,
     Hint,
     Message,
     OrphanScan,
@@ -16,8 +18,6 @@ from lakesweep.aws.messages import (
     Sweep,
     TagSweep,
     Work,
-    dedup_id_of,
-    group_of,
     next_hop,
     to_body,
 )
@@ -39,7 +39,7 @@ class Queues:
         """Create it. The first message creates the client.
 
         Args:
-            urls: `commits`, `expire`, `execute`, `sweep`, `tags`, `spark`, `scan`, `orphan` -> URL.
+            urls: `commits`, `expire`, `execute`, `sweep`, `tags`, `spark`, `scan`, `orphan`, `partitions` -> URL.
             client: An SQS client instead of the usual one.
             sleep: Waits for this many seconds before messages are sent again.
         """
@@ -63,6 +63,12 @@ class Queues:
     def ask_for_pass(self, hint: Hint) -> None:
         """Request a pass over a branch. A table's messages are delivered one at a time, and each commit only once."""
         self._send("expire", hint, MessageGroupId=group_of(hint.table), MessageDeduplicationId=dedup_id_of(hint))
+
+    def ask_for_commit(self, commit: Commit) -> None:
+        """Request an operation that commits a snapshot. A table's messages are delivered one at a time."""
+        self._send(
+            "partitions", commit, MessageGroupId=group_of(commit.table), MessageDeduplicationId=dedup_id_of(commit)
+        )
 
     def hand_over(self, work: Work) -> None:
         """Give work to the larger executor."""

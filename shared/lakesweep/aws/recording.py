@@ -15,6 +15,8 @@ SKIPPED = frozenset({"paused", "retention_not_stated", OBSERVED, "plan_undone"})
 """Codes of refusals that follow from an operator's choice."""
 PASSING = frozenset({"snapshot_is_going", "snapshot_vanished"})
 """Codes of refusals because a tag's snapshot is being deleted by another run. A later pass finds the table in order."""
+AGAIN = frozenset({"gave_up", "base_vanished"})
+"""Codes of refusals because other writers came in between again and again, or took the base of a commit away."""
 REFUSED = "RunsRefused"
 _STATUS = {
     "done": "RunsDone",
@@ -55,6 +57,7 @@ def _totals_of(report: RunReport) -> dict[str, int]:
     be continued, so it reports them only when all are deleted.
     """
     outcome = sum((step.outcome for step in report.leaves() if step.outcome is not None), Outcome())
+    commits = [commit for step in report.leaves() if step.commits is not None for commit in step.commits.made]
     ran = [(step, step.plan) for step in report.leaves() if step.executed and step.plan is not None]
     return {
         "ObjectsDeleted": outcome.deleted,
@@ -65,6 +68,10 @@ def _totals_of(report: RunReport) -> dict[str, int]:
             for step, plan in ran
             if step.operation == expire_tags.OPERATION and step.status == "done"
         ),
+        "CommitsMade": len(commits),
+        "CommitsReplaced": sum(commit.replaced for commit in commits),
+        "CommitsFailed": sum(step.refusal is not None and step.refusal.code in AGAIN for step in report.leaves()),
+        "PartitionsDropped": sum(commit.partitions for commit in commits),
     }
 
 

@@ -70,7 +70,15 @@ class Runtime:
         self.telemetry.warn(f"{name}: a table that does not belong to this deployment", table=table[:200])
         return False
 
-    def open_table(self, location: str, branch: str, context: Context, counter: RequestCounter | None = None) -> Table:
+    def open_table(
+        self,
+        location: str,
+        branch: str,
+        context: Context,
+        counter: RequestCounter | None = None,
+        *,
+        may_commit: bool = False,
+    ) -> Table:
         """Open a table for one piece of work.
 
         Args:
@@ -79,6 +87,7 @@ class Runtime:
             context: The context of this invocation. When its time runs out, reading stops and no batch of deletions
                 begins.
             counter: Counts the requests; a new counter by default.
+            may_commit: This function may write manifests and new snapshots.
 
         Raises:
             UsageError: The location is not valid.
@@ -103,6 +112,7 @@ class Runtime:
             policy=self.settings.policy,
             allowance=Allowance(bound=self.settings.external_roots),
             writes_schemas=False,
+            may_commit=may_commit,
         )
 
 

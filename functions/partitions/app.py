@@ -1,0 +1,21 @@
+"""Commit snapshots that take partitions out of tables: drop them, truncate a table, or let partitions expire.
+
+Input: a request from the FIFO queue, one at a time for each table. This function alone may write manifests and new
+snapshots, and it deletes nothing.
+"""
+
+from typing import Any
+
+from lakesweep.aws.batch import answer, messages
+from lakesweep.aws.messages import Commit
+from lakesweep.aws.partitions import carry_out
+from lakesweep.aws.runtime import Context, Runtime
+
+runtime = Runtime.load()
+
+
+@runtime.telemetry.invocation
+def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Process a batch, and tell SQS which messages failed."""
+    take = messages(Commit, lambda commit, name: carry_out(runtime, commit, context, name))
+    return answer(runtime, event, context, take)
