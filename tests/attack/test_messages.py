@@ -16,8 +16,13 @@ from tests.support.s3_server import moto_store, seed_moto
 
 HINT = {"format_version": 1, "kind": "hint", "branch": "main", "snapshot_id": 6, "hop": 0}
 COMMIT = {
-    **{"format_version": 1, "kind": "commit", "branch": "main", "hop": 0},
-    **{"operation": "truncate", "arguments": {"catalog_type": "filesystem"}, "manual": True},
+    "format_version": 1,
+    "kind": "commit",
+    "branch": "main",
+    "hop": 0,
+    "operation": "truncate",
+    "arguments": {"catalog_type": "filesystem"},
+    "manual": True,
 }
 MESSAGES: dict[str, dict[str, Any]] = {
     "expire": HINT,

@@ -251,6 +251,6 @@ def test_an_operator_executes_and_takes_back() -> None:
         run("maintain", TABLE, "--execute")
     operator = someone("operator")
     assert_exact(operator, calls, "Ask", "AskForScans")
-    for key in ("manifest/manifest-1", "bucket-0/data-1.parquet"):
+    for key in ("manifest/other", "bucket-0/data-1.parquet"):
         assert operator.decide("s3:PutObject", f"arn:aws:s3:::lake/warehouse/sales.db/orders/{key}") == "denied"
     assert operator.decide("s3:DeleteObject", "arn:aws:s3:::control/lakesweep/tables/t/lease.json") == "not allowed"

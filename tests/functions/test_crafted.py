@@ -12,8 +12,14 @@ FUNCTIONS = (
     *("sweep", "tag_schedule", "orphan_scan", "orphan_worker"),
 )
 COMMIT = {
-    **{"format_version": 1, "kind": "commit", "table": "s3://a/b", "branch": "main", "hop": 0},
-    **{"operation": "truncate", "arguments": {}, "manual": True},
+    "format_version": 1,
+    "kind": "commit",
+    "table": "s3://a/b",
+    "branch": "main",
+    "hop": 0,
+    "operation": "truncate",
+    "arguments": {},
+    "manual": True,
 }
 SCAN = {"table": "s3://a/b", "scan_id": "x"}
 

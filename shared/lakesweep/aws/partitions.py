@@ -1,11 +1,11 @@
 """Run the operations that commit a snapshot, in the one function that may write manifests and snapshots.
 
 A commit deletes no file, and the function behind this module has no permission to delete. Nothing of an interrupted
-commit is visible. So a message is simply tried again: the operation plans anew, on the newest snapshot of that time.
+commit is visible. So a message may be taken again: the operation plans anew, on the newest snapshot of that time.
 """
 
 from lakesweep.aws.messages import Commit, next_hop
-from lakesweep.aws.recording import AGAIN, record
+from lakesweep.aws.recording import record
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.errors import LeaseHeldError, LeaseLostError, MaintenanceError, OutOfTimeError
 from lakesweep.model.report import RunReport
@@ -54,8 +54,6 @@ def carry_out(runtime: Runtime, commit: Commit, context: Context, name: str) -> 
         raise
     else:
         record(telemetry, report)
-        if report.refusal is not None and report.refusal.code in AGAIN:
-            _again(runtime, table, commit, context, report.refusal.message)
 
 
 def ask_for_commits(runtime: Runtime, report: RunReport) -> None:

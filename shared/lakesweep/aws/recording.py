@@ -15,7 +15,7 @@ SKIPPED = frozenset({"paused", "retention_not_stated", OBSERVED, "plan_undone"})
 """Codes of refusals that follow from an operator's choice."""
 PASSING = frozenset({"snapshot_is_going", "snapshot_vanished"})
 """Codes of refusals because a tag's snapshot is being deleted by another run. A later pass finds the table in order."""
-AGAIN = frozenset({"gave_up", "base_vanished"})
+GIVEN_UP = frozenset({"gave_up", "base_vanished"})
 """Codes of refusals because other writers came in between again and again, or took the base of a commit away."""
 REFUSED = "RunsRefused"
 _STATUS = {
@@ -70,7 +70,7 @@ def _totals_of(report: RunReport) -> dict[str, int]:
         ),
         "CommitsMade": len(commits),
         "CommitsReplaced": sum(commit.replaced for commit in commits),
-        "CommitsFailed": sum(step.refusal is not None and step.refusal.code in AGAIN for step in report.leaves()),
+        "CommitsFailed": sum(step.refusal is not None and step.refusal.code in GIVEN_UP for step in report.leaves()),
         "PartitionsDropped": sum(commit.partitions for commit in commits),
     }
 

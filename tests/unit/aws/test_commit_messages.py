@@ -1,0 +1,119 @@
+"""Requests for commits: read whole or refused, told apart by a FIFO queue, and asked for by passes."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lakesweep.aws.fifo import dedup_id_of, group_of
+from lakesweep.aws.messages import COMMITTING, HOP_LIMIT, Commit, Hint, next_hop, parse_message, to_body
+from lakesweep.aws.partitions import ask_for_commits
+from lakesweep.aws.queues import Queues
+from lakesweep.errors import FormatError
+from lakesweep.model.report import RunReport
+from lakesweep.runs.session import COMMITS_ELSEWHERE
+
+TABLE = "s3://lake/warehouse/sales.db/orders"
+DROP = Commit("drop-partition", TABLE, "rt", {"partition": ["dt=1", {"dt": None}], "catalog_lock": True}, True, 3)
+
+
+class Client:
+    """Takes single messages."""
+
+    def __init__(self) -> None:
+        self.taken: list[dict[str, Any]] = []
+
+    def send_message(self, **words: Any) -> None:
+        self.taken.append(words)
+
+
+@pytest.mark.parametrize("commit", [DROP, Commit("truncate", TABLE), Commit("expire-partitions", TABLE, "main", {})])
+def test_a_request_is_read_as_it_was_written(commit: Commit) -> None:
+    assert parse_message(to_body(commit), "m") == commit
+    assert set(json.loads(to_body(commit))) == {
+        *("format_version", "kind", "hop", "operation", "table", "branch", "arguments", "manual")
+    }
+
+
+@pytest.mark.parametrize("name", ["hop", "operation", "table", "branch", "arguments", "manual"])
+def test_no_member_may_lack(name: str) -> None:
+    """A drop that lost its arguments, or who asked for it, is no drop."""
+    whole = json.loads(to_body(DROP))
+    for less in ({key: value for key, value in whole.items() if key != name}, {**whole, name: None}):
+        with pytest.raises(FormatError, match=name):
+            parse_message(json.dumps(less), "m")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("operation", each) for each in ("rollback", "maintain", "drop_partition", "", 1)),
+        *(("table", each) for each in ("/tmp/t", "", 1, "s3://" + "x" * 3000)),
+        *(("branch", each) for each in ("", "a/b", "a\0b", 1)),
+        *(("arguments", each) for each in ("dt=1", [], ["dt=1"], 1)),
+        *(("manual", each) for each in (1, "true")),
+        *(("hop", each) for each in (-1, HOP_LIMIT, "0", 1.5)),
+        *(("partition", each) for each in ("dt=1", None)),
+    ],
+)
+def test_no_member_may_be_another(name: str, value: object) -> None:
+    with pytest.raises(FormatError):
+        parse_message(json.dumps({**json.loads(to_body(DROP)), name: value}), "m")
+
+
+def test_what_a_queue_takes_for_the_same() -> None:
+    """Passes ask again and again, and once is enough. What a person asks for, and what comes again, is new."""
+    commit = Commit("expire-partitions", TABLE)
+    ids = {dedup_id_of(replace(commit, **{name: value})) for name, value in (("arguments", {}), ("branch", "main"))}
+    assert ids == {dedup_id_of(commit)}
+    others = [replace(commit, branch="rt"), replace(commit, table=TABLE + "2"), replace(commit, operation="truncate")]
+    assert len({dedup_id_of(each) for each in (commit, *others)}) == 4
+    for each in (replace(commit, manual=True), next_hop(commit)):
+        assert isinstance(each, Commit)
+        assert dedup_id_of(each) != dedup_id_of(each)
+    assert group_of(commit.table) == group_of(Hint(TABLE).table)
+
+
+def report(status: Any, *warnings: str, operation: str = "expire-partitions", branch: str = "main") -> RunReport:
+    return RunReport(operation, TABLE, branch, status, warnings=warnings)
+
+
+def asked(*steps: RunReport) -> list[Commit]:
+    """Return what the report of a pass with these steps makes a function ask for."""
+    client = Client()
+    runtime: Any = SimpleNamespace(
+        queues=Queues({"partitions": "https://sqs/1/partitions.fifo"}, client),
+        telemetry=SimpleNamespace(count=lambda name: None),
+    )
+    ask_for_commits(runtime, replace(report("done", operation="maintain"), steps=steps))
+    found = [parse_message(each["MessageBody"], "m") for each in client.taken]
+    assert [each["MessageGroupId"] for each in client.taken] == [group_of(TABLE)] * len(found)
+    return [each for each in found if isinstance(each, Commit)]
+
+
+def test_a_pass_asks_for_what_it_may_not_do() -> None:
+    steps = (report("done", operation="expire-snapshots"), report("planned", "a warning", COMMITS_ELSEWHERE))
+    assert asked(*steps) == [Commit("expire-partitions", TABLE)]
+    of_branch = replace(report("done"), steps=(report("planned", COMMITS_ELSEWHERE, branch="rt"),))
+    assert asked(of_branch) == [Commit("expire-partitions", TABLE, "rt")]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        report("planned"),
+        report("planned", "a warning"),
+        report("done", COMMITS_ELSEWHERE),
+        report("nothing_to_do", COMMITS_ELSEWHERE),
+        report("refused", COMMITS_ELSEWHERE),
+    ],
+)
+def test_a_pass_asks_for_nothing_else(step: RunReport) -> None:
+    """An observed table is planned too."""
+    assert asked(step) == []
+
+
+def test_every_operation_that_commits_is_known() -> None:
+    assert COMMITTING == ("drop-partition", "truncate", "expire-partitions")
