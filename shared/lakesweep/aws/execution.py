@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from lakesweep.aws.handing_on import AT_ONCE_S, SOON_S, again, go_on, pass_like, send
+from lakesweep.aws.handing_on import AT_ONCE_S, SOON_S, again, ask_for_commits, go_on, pass_like, send
 from lakesweep.aws.messages import Hint, NewerMessageError, Work
-from lakesweep.aws.partitions import ask_for_commits
 from lakesweep.aws.recording import PASSING, REFUSED, SKIPPED, record, status_metric
 from lakesweep.aws.runtime import Runtime
 from lakesweep.errors import MaintenanceError

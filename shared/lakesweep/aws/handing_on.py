@@ -1,9 +1,14 @@
 """Hand work on: another message continues it, later or with more time."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from lakesweep.aws.messages import Hint, Work
+from lakesweep.aws.messages import EXPIRE_PARTITIONS, Commit, Hint, Work
 from lakesweep.aws.runtime import Runtime
+from lakesweep.runs.session import COMMITS_ELSEWHERE
+
+if TYPE_CHECKING:  # a hint that needs no pass has no report
+    from lakesweep.model.report import RunReport
 
 AT_ONCE_S = 0
 SOON_S = 5
@@ -19,6 +24,15 @@ def go_on(runtime: Runtime, message: Hint | Work, why: str, delay_s: int = AT_ON
 def again(runtime: Runtime, message: Hint | Work, why: str, delay_s: int | None = None) -> None:
     """Ask for the same work once more, later. A pass may then find another commit."""
     send(runtime, pass_like(message) if isinstance(message, Hint) else message, why, delay_s)
+
+
+def ask_for_commits(runtime: Runtime, report: "RunReport") -> None:
+    """Request the commits that a pass planned and may not make."""
+    for step in report.leaves():
+        is_left = step.status == "planned" and any(COMMITS_ELSEWHERE in warning for warning in step.warnings)
+        if is_left and step.branch is not None:
+            runtime.queues.ask_for_commit(Commit(EXPIRE_PARTITIONS, step.table, step.branch))
+            runtime.telemetry.count("Continuations")
 
 
 def pass_like(message: Hint | Work) -> Hint | Work:

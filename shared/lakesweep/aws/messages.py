@@ -45,6 +45,7 @@ ScanId = Annotated[str, Check(_SCAN_ID.fullmatch, "letters, digits and dashes, 4
 """The id of a scan becomes a part of keys and of an EMR token."""
 Hop = Annotated[int, Check(range(HOP_LIMIT).__contains__, f"a whole number below {HOP_LIMIT}")]
 Committing = Literal["drop-partition", "truncate", "expire-partitions"]
+EXPIRE_PARTITIONS: Committing = "expire-partitions"
 COMMITTING: tuple[Committing, ...] = get_args(Committing)
 """The operations that commit a snapshot. Only the function `partitions` may execute them."""
 StepNumber = Annotated[int, Check(range(_MAX_STEP + 1).__contains__, f"a whole number from 0 to {_MAX_STEP}")]
@@ -97,12 +98,15 @@ class Commit:
     table: Location
     branch: Branch = MAIN
     arguments: Mapping[str, object] = field(default_factory=dict)
-    """The arguments of the call; a pass gives none."""
     manual: bool = False
-    """A person requested it. Otherwise the fleet policy decides whether it is executed."""
+    """A person requested it. Otherwise the fleet policy decides whether it is executed, and how."""
     hop: Hop = 0
 
     kind = "commit"
+
+    def __post_init__(self) -> None:
+        if not self.manual and (self.operation != EXPIRE_PARTITIONS or self.arguments):
+            raise ValueError(f"manual to be true for anything but {EXPIRE_PARTITIONS} without arguments")
 
 
 @dataclass(frozen=True, slots=True)

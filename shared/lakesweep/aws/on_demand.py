@@ -28,7 +28,7 @@ from lakesweep.runs.fleet import watched_ruling
 from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.parameters.parameter import read_span_ms
 from lakesweep.runs.parameters.signatures import operation_named
-from lakesweep.runs.session import Table
+from lakesweep.runs.session import NOT_EXECUTABLE, Table
 
 EXECUTE = "execute"
 """The operation that executes a stored plan."""
@@ -129,6 +129,9 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
     queued = demand.execute and (report.status != "refused" if is_pass else report.status == "planned")
     if queued and not is_pass and report.plan is not None and report.plan.header.needs_confirmation:
         raise _unconfirmed(plan_id)
+    refusals = [warning for warning in report.warnings if warning.startswith(NOT_EXECUTABLE)]
+    if queued and refusals:
+        raise RefusedError("; ".join(refusals))
     place = table.ref.location, table.ref.branch
     if queued and demand.operation in COMMITTING:
         runtime.queues.ask_for_commit(Commit(demand.operation, *place, demand.arguments, manual=True))

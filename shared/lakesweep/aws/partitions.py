@@ -1,20 +1,26 @@
 """Run the operations that commit a snapshot, in the one function that may write manifests and snapshots.
 
-A commit deletes no file, and the function behind this module has no permission to delete. Nothing of an interrupted
-commit is visible. So a message may be taken again: the operation plans anew, on the newest snapshot of that time.
+A commit deletes no file, and the function behind this module has no permission to delete. No reader sees anything of an
+interrupted commit. So a message may be taken again: the operation plans anew, on the newest snapshot of that time.
 """
 
-from lakesweep.aws.messages import Commit, next_hop
+from dataclasses import replace
+
+from lakesweep.aws.messages import Commit, Message, next_hop
 from lakesweep.aws.recording import record
 from lakesweep.aws.runtime import Context, Runtime
-from lakesweep.errors import LeaseHeldError, LeaseLostError, MaintenanceError, OutOfTimeError
+from lakesweep.errors import HeldBackError, LeaseHeldError, LeaseLostError, MaintenanceError, OutOfTimeError
 from lakesweep.model.report import RunReport
 from lakesweep.model.safety import HELD_AGAIN_S
+from lakesweep.operations.partitions.arguments import Catalog, ExpirePartitionsArguments
+from lakesweep.operations.partitions.catalog import declared_catalog
+from lakesweep.operations.partitions.expire_partitions import expire_partitions
 from lakesweep.operations.registry import run_operation
-from lakesweep.runs.fleet import may_delete, ruling_of
-from lakesweep.runs.session import COMMITS_ELSEWHERE, Table
+from lakesweep.runs.fleet import OBSERVED, may_delete, rule_of, watched_ruling, why_observed
+from lakesweep.runs.reports import refused
+from lakesweep.runs.session import Table
 
-_END_MS = 20_000
+_END_S = 20
 """So much of an invocation's time is left when it stops to wait."""
 
 
@@ -33,56 +39,64 @@ def carry_out(runtime: Runtime, commit: Commit, context: Context, name: str) -> 
     telemetry = runtime.telemetry
     if not runtime.is_ours(commit.table, name):
         return
-    facts = {"table": commit.table, "branch": commit.branch, "operation": commit.operation}
+    facts = _facts_of(commit)
+    if not runtime.settings.may_delete:
+        telemetry.count("RunsSkipped")
+        telemetry.tell("nothing is committed, since this deployment only observes", **facts)
+        return
     try:
         table = runtime.open_table(commit.table, commit.branch, context, may_commit=True)
-        if not _is_wanted(runtime, table, commit):
-            telemetry.count("RunsSkipped")
-            telemetry.tell("nothing is committed, since the table or the deployment is only observed", **facts)
-            return
-        report = run_operation(table, commit.operation, commit.arguments, execute=True)
+        report = _run(table, commit)
     except OutOfTimeError as error:
         # No function has more time, and another attempt would make no more progress.
         telemetry.count("RunsFailed")
         telemetry.warn("the table is too large for a function", why=str(error), **facts)
     except (LeaseHeldError, LeaseLostError) as error:
         telemetry.count("LeaseHeld")
-        _again(runtime, table, commit, context, str(error))
+        # A FIFO queue cannot delay single messages, so this process waits.
+        left_s = context.get_remaining_time_in_millis() / 1000 - _END_S
+        table.sleep(max(0.0, min(HELD_AGAIN_S, left_s)))
+        _ask_again(runtime, next_hop(commit), facts, str(error))
     except MaintenanceError as error:
         telemetry.count("RunsFailed")
         telemetry.warn(f"{name}: {error}", code=error.code, **facts)
         raise
     else:
         record(telemetry, report)
+        if report.refusal is not None and report.refusal.code == OutOfTimeError.code:
+            # At least one batch of partitions was committed. So this ends, however often it is handed on.
+            _ask_again(runtime, next_hop(replace(commit, hop=0)), facts, report.refusal.message)
 
 
-def ask_for_commits(runtime: Runtime, report: RunReport) -> None:
-    """Request the commits that a pass planned and may not make."""
-    for step in report.leaves():
-        if step.status == "planned" and COMMITS_ELSEWHERE in step.warnings and step.branch is not None:
-            runtime.queues.ask_for_commit(Commit("expire-partitions", step.table, step.branch))
-            runtime.telemetry.count("Continuations")
+def _run(table: Table, commit: Commit) -> RunReport:
+    if commit.manual:
+        return run_operation(table, commit.operation, commit.arguments, execute=True)
+    try:
+        ruling = watched_ruling(table)
+        if not may_delete(ruling):
+            raise HeldBackError("; ".join(why_observed(ruling)), code=OBSERVED)
+    except HeldBackError as error:
+        return refused(table, commit.operation, error)
+    rule = rule_of(ruling)
+    arguments = ExpirePartitionsArguments(
+        catalog=declared_catalog(Catalog(), ruling),
+        time_zone=rule.time_zone,
+        force_check=True,  # the pass has looked whether a check is due
+        unattended=True,
+        otherwise=rule.partitions,
+    )
+    return expire_partitions(table, arguments, execute=True)
 
 
-def _is_wanted(runtime: Runtime, table: Table, commit: Commit) -> bool:
-    """Tell whether the deployment and the policy still allow the request; its pause is checked with the operation."""
-    return runtime.settings.may_delete and (commit.manual or may_delete(ruling_of(table)))
-
-
-def _again(runtime: Runtime, table: Table, commit: Commit, context: Context, why: str) -> None:
-    """Send the request again, after a wait in this process: a FIFO queue cannot delay single messages."""
-    facts = {
-        "table": commit.table,
-        "branch": commit.branch,
-        "operation": commit.operation,
-        "hop": commit.hop,
-        "why": why,
-    }
-    handed_on = next_hop(commit)
-    if not isinstance(handed_on, Commit):
+def _ask_again(runtime: Runtime, message: Message | None, facts: dict[str, object], why: str) -> None:
+    if isinstance(message, Commit):
+        runtime.queues.ask_for_commit(message)
+        runtime.telemetry.count("Continuations")
+        runtime.telemetry.tell("another message continues the work", why=why, **facts)
+    else:
         runtime.telemetry.count("HopLimitReached")
-        runtime.telemetry.warn("the commit was handed on too often; a pass, or a person, requests it again", **facts)
-        return
-    table.sleep(max(0.0, min(HELD_AGAIN_S, (context.get_remaining_time_in_millis() - _END_MS) / 1000)))
-    runtime.queues.ask_for_commit(handed_on)
-    runtime.telemetry.tell("another message continues the work", **facts)
+        runtime.telemetry.warn("the commit was handed on too often, and has to be requested again", why=why, **facts)
+
+
+def _facts_of(commit: Commit) -> dict[str, object]:
+    return {"table": commit.table, "branch": commit.branch, "operation": commit.operation, "hop": commit.hop}

@@ -15,8 +15,12 @@ SKIPPED = frozenset({"paused", "retention_not_stated", OBSERVED, "plan_undone"})
 """Codes of refusals that follow from an operator's choice."""
 PASSING = frozenset({"snapshot_is_going", "snapshot_vanished"})
 """Codes of refusals because a tag's snapshot is being deleted by another run. A later pass finds the table in order."""
-GIVEN_UP = frozenset({"gave_up", "base_vanished"})
-"""Codes of refusals because other writers came in between again and again, or took the base of a commit away."""
+REPLACED = "commit_replaced"
+GIVEN_UP = frozenset(
+    {"commit_conflict", "commit_timeout", "commit_failed", "commit_unknown", REPLACED, "base_vanished", "snapshot_left"}
+)
+"""Codes of commits that came to nothing: other writers were always first, the store did not answer, or a rollback took
+away what the commit was built on."""
 REFUSED = "RunsRefused"
 _STATUS = {
     "done": "RunsDone",
@@ -57,6 +61,7 @@ def _totals_of(report: RunReport) -> dict[str, int]:
     be continued, so it reports them only when all are deleted.
     """
     outcome = sum((step.outcome for step in report.leaves() if step.outcome is not None), Outcome())
+    codes = [step.refusal.code for step in report.leaves() if step.refusal is not None]
     commits = [commit for step in report.leaves() if step.commits is not None for commit in step.commits.made]
     ran = [(step, step.plan) for step in report.leaves() if step.executed and step.plan is not None]
     return {
@@ -69,8 +74,8 @@ def _totals_of(report: RunReport) -> dict[str, int]:
             if step.operation == expire_tags.OPERATION and step.status == "done"
         ),
         "CommitsMade": len(commits),
-        "CommitsReplaced": sum(commit.replaced for commit in commits),
-        "CommitsFailed": sum(step.refusal is not None and step.refusal.code in GIVEN_UP for step in report.leaves()),
+        "CommitsReplaced": sum(commit.replaced for commit in commits) + codes.count(REPLACED),
+        "CommitsFailed": sum(code in GIVEN_UP for code in codes),
         "PartitionsDropped": sum(commit.partitions for commit in commits),
     }
 

@@ -87,7 +87,7 @@ class Runtime:
             context: The context of this invocation. When its time runs out, reading stops and no batch of deletions
                 begins.
             counter: Counts the requests; a new counter by default.
-            may_commit: This function may write manifests and new snapshots.
+            may_commit: This function may write manifests and new snapshots, and delete nothing.
 
         Raises:
             UsageError: The location is not valid.
@@ -113,6 +113,7 @@ class Runtime:
             allowance=Allowance(bound=self.settings.external_roots),
             writes_schemas=False,
             may_commit=may_commit,
+            may_delete=not may_commit,
         )
 
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:  # triage of a commit needs a table, and none of these
 COMMITS_ELSEWHERE = "this process may not commit, so another one has to"
 """Words of the warning about commits that a pass planned and left to another process."""
 
+NOT_EXECUTABLE = "this cannot be executed"
+"""The first words of the warning of a planned commit that would be refused."""
+
 
 def _say_nothing(sentence: str) -> None:
     """Say nothing."""
@@ -95,6 +98,8 @@ class Table:
     """The caller may write and delete schemas, and overwrite snapshots; see `runs/manual.py`."""
     may_commit: bool = True
     """The caller may write snapshots. If false, a pass plans the commits of a table, and says `COMMITS_ELSEWHERE`."""
+    may_delete: bool = True
+    """The caller may delete objects. If false, a commit waits for another run to finish what a dead run has begun."""
 
     def __post_init__(self) -> None:
         if self.area is not None:

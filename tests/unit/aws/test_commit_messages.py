@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lakesweep.aws.fifo import dedup_id_of, group_of
+from lakesweep.aws.handing_on import ask_for_commits
 from lakesweep.aws.messages import COMMITTING, HOP_LIMIT, Commit, Hint, next_hop, parse_message, to_body
-from lakesweep.aws.partitions import ask_for_commits
 from lakesweep.aws.queues import Queues
 from lakesweep.errors import FormatError
 from lakesweep.model.report import RunReport
@@ -29,7 +29,9 @@ class Client:
         self.taken.append(words)
 
 
-@pytest.mark.parametrize("commit", [DROP, Commit("truncate", TABLE), Commit("expire-partitions", TABLE, "main", {})])
+@pytest.mark.parametrize(
+    "commit", [DROP, Commit("truncate", TABLE, manual=True), Commit("expire-partitions", TABLE, "main", {})]
+)
 def test_a_request_is_read_as_it_was_written(commit: Commit) -> None:
     assert parse_message(to_body(commit), "m") == commit
     assert set(json.loads(to_body(commit))) == {
@@ -63,13 +65,21 @@ def test_no_member_may_be_another(name: str, value: object) -> None:
         parse_message(json.dumps({**json.loads(to_body(DROP)), name: value}), "m")
 
 
+@pytest.mark.parametrize("more", [{"operation": "truncate"}, {"arguments": {"catalog_type": "filesystem"}}])
+def test_a_pass_asks_for_what_the_table_says(more: dict[str, Any]) -> None:
+    """Only a person may drop something, or say how."""
+    whole = json.loads(to_body(Commit("expire-partitions", TABLE)))
+    parse_message(json.dumps({**whole, **more, "manual": True}), "m")
+    with pytest.raises(FormatError, match="manual to be true"):
+        parse_message(json.dumps({**whole, **more}), "m")
+
+
 def test_what_a_queue_takes_for_the_same() -> None:
     """Passes ask again and again, and once is enough. What a person asks for, and what comes again, is new."""
     commit = Commit("expire-partitions", TABLE)
-    ids = {dedup_id_of(replace(commit, **{name: value})) for name, value in (("arguments", {}), ("branch", "main"))}
-    assert ids == {dedup_id_of(commit)}
-    others = [replace(commit, branch="rt"), replace(commit, table=TABLE + "2"), replace(commit, operation="truncate")]
-    assert len({dedup_id_of(each) for each in (commit, *others)}) == 4
+    assert dedup_id_of(replace(commit, arguments={}, branch="main")) == dedup_id_of(commit)
+    others = [replace(commit, branch="rt"), replace(commit, table=TABLE + "2")]
+    assert len({dedup_id_of(each) for each in (commit, *others)}) == 3
     for each in (replace(commit, manual=True), next_hop(commit)):
         assert isinstance(each, Commit)
         assert dedup_id_of(each) != dedup_id_of(each)
@@ -94,8 +104,8 @@ def asked(*steps: RunReport) -> list[Commit]:
 
 
 def test_a_pass_asks_for_what_it_may_not_do() -> None:
-    steps = (report("done", operation="expire-snapshots"), report("planned", "a warning", COMMITS_ELSEWHERE))
-    assert asked(*steps) == [Commit("expire-partitions", TABLE)]
+    planned = report("planned", "a warning", f"table {TABLE}: {COMMITS_ELSEWHERE}")
+    assert asked(report("done", operation="expire-snapshots"), planned) == [Commit("expire-partitions", TABLE)]
     of_branch = replace(report("done"), steps=(report("planned", COMMITS_ELSEWHERE, branch="rt"),))
     assert asked(of_branch) == [Commit("expire-partitions", TABLE, "rt")]
 

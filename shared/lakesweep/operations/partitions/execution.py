@@ -51,7 +51,7 @@ class Execution:
     def report(self) -> RunReport:
         """Commit, and return the report, which is stored if anything was committed or may have been."""
         lease = read_lease(self._area)
-        finished = finish_begun(self._table, lease)
+        finished = finish_begun(self._table, lease) if self._table.may_delete else None
         if finished is not None:
             lease = read_lease(self._area)
             if lease.intent is not None:

@@ -15,6 +15,7 @@ from lakesweep.operations.partitions.opened import Opened
 from lakesweep.operations.partitions.shown import roots_that_show
 from lakesweep.operations.partitions.task import Task, check_allowed, large, rows_of, summary_of
 from lakesweep.runs.reports import refused, report_of
+from lakesweep.runs.session import NOT_EXECUTABLE
 from lakesweep.runs.view import TableView
 
 
@@ -46,7 +47,7 @@ def _planned(view: TableView, base: Base, task: Task) -> RunReport:
     try:
         warnings = check_allowed(task, base)
     except RefusedError as error:
-        warnings = (f"this cannot be executed: {error}",)
+        warnings = (f"{NOT_EXECUTABLE}: {error}",)
     content = task.contents.read(snapshot)
     index = index_of(view.table.store, snapshot, task.contents.corrupt)
     selection = task.choose(content, index)

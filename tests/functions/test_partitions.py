@@ -1,0 +1,274 @@
+"""Partitions go by commits: a pass or a person asks for one, and the function that may write one deletes nothing."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lakesweep.aws import partitions
+from lakesweep.aws.messages import HOP_LIMIT
+from tests.functions.deployment import STATED, Answer, Deployment, keys_of
+from tests.support.iam import recorded
+from tests.support.reader import read_root
+from tests.support.s3_server import moto_store
+from tests.support.table_builder import TableBuilder
+
+OLD, OLDER = "20200101", "20200102"
+TODAY = time.strftime("%Y%m%d", time.gmtime())
+EXPIRING = {**STATED, "partition.expiration-time": "7 d", "partition.timestamp-formatter": "yyyyMMdd"}
+LOCKED = {"catalog_type": "filesystem", "catalog_lock": True}
+"""Nobody can replace a snapshot, so a commit does not look again after some seconds."""
+COMMIT = {
+    "format_version": 1,
+    "kind": "commit",
+    "hop": 0,
+    "operation": "expire-partitions",
+    "branch": "main",
+    "arguments": {},
+    "manual": False,
+}
+DROP = {**COMMIT, "operation": "drop-partition", "arguments": {"partition": [f"dt={OLD}"], **LOCKED}, "manual": True}
+
+
+class Partitioned(Deployment):
+    """A deployment whose policy declares the catalog, and a table with partitions that are over."""
+
+    def __init__(self, rule: dict[str, Any] | None = None, **words: Any) -> None:
+        super().__init__(**words)
+        self.extra = {**self.extra, "LAKESWEEP_POLICY": f"s3://{self.control_bucket}/policy.json"}
+        self.rule(**{"mode": "delete", "time_zone": "UTC", **LOCKED, **(rule or {})})
+
+    def rule(self, **words: Any) -> None:
+        document = {"version": 1, "rules": [{"tables": f"s3://{self.bucket}/", **words}]}
+        moto_store("", bucket=self.control_bucket).put("policy.json", json.dumps(document).encode())
+
+    def partitioned(self, *days: str, name: str = "sales.db/orders", **options: str) -> TableBuilder:
+        table = self.table(name, commits=0, options={**EXPIRING, **options}, partition_keys=["dt"])
+        for day in days or (OLD, OLDER, TODAY):
+            table.hint("LATEST", table.commit(f"+F{day}", partition=(day,)))
+        return table
+
+    def live(self, name: str = "sales.db/orders", branch: str = "") -> set[str]:
+        """Return the partitions that a reader of the newest snapshot finds."""
+        keys = [entry.key for entry in self.store(name).list(f"{branch}snapshot/") if "/snapshot-" in entry.key]
+        newest = max(keys, key=lambda key: int(key.rpartition("-")[2]))
+        return {path.split("/")[0].removeprefix("dt=") for path in read_root(self.store(name), newest).live}
+
+    def commit(self, **words: Any) -> dict[str, Any]:
+        return {**COMMIT, "table": self.location(), **words}
+
+
+def by_function(answers: list[Answer], metric: str) -> float:
+    return sum(answer.metrics.get(metric, 0) for answer in answers)
+
+
+def test_a_commit_lets_partitions_go() -> None:
+    """The pass says that they are over, the other function commits, and the next pass finds nothing to do."""
+    deployed = Partitioned()
+    deployed.partitioned()
+    answers = deployed.run(deployed.commit_event(3))
+    assert deployed.live() == {TODAY}
+    assert by_function(answers, "CommitsMade") == 1
+    assert by_function(answers, "PartitionsDropped") == 2
+    assert by_function(answers, "RunsRefused") == by_function(answers, "RunsFailed") == 0
+    ours = json.loads(deployed.store().read("snapshot/snapshot-4").data)
+    assert ours["commitUser"].startswith("lakesweep-")
+    made = deployed.snapshots()
+    answers = deployed.run(deployed.commit_event(4))
+    assert by_function(answers, "CommitsMade") == 0
+    assert deployed.snapshots()[-1] == made[-1]
+
+
+def test_branches_by_their_own_options() -> None:
+    deployed = Partitioned()
+    table = deployed.partitioned()
+    table.tag("cut", 3)
+    branch = table.branch("rt", from_tag="cut")
+    branch.hint("LATEST", branch.commit("+B", partition=("20200103",)))
+    deployed.send("partitions", deployed.commit(branch="rt"))
+    assert deployed.live(branch="branch/branch-rt/") == {TODAY}
+    assert deployed.live() == {OLD, OLDER, TODAY}
+
+
+def test_a_pass_asks_once_an_hour() -> None:
+    """Though what it asked for was lost."""
+    deployed = Partitioned(extra={"LAKESWEEP_MIN_INTERVAL": "0 ms"})
+    table = deployed.partitioned()
+    for number in range(4, 7):
+        deployed.send("on_snapshot_written", deployed.commit_event(number - 1))
+        for hint in deployed.waiting("expire"):
+            deployed.send("expire", hint)
+        assert len(deployed.waiting("partitions")) == (number == 4)
+        table.hint("LATEST", table.commit(f"+G{number}", partition=(TODAY,)))
+
+
+def test_an_executor_asks_as_well() -> None:
+    deployed = Partitioned()
+    deployed.partitioned()
+    maintain = {"format_version": 1, "kind": "maintain", "table": deployed.location(), "branch": "main", "hop": 0}
+    deployed.send("execute_batch", maintain)
+    (message,) = deployed.waiting("partitions")
+    assert message == deployed.commit()
+
+
+def test_nothing_is_deleted() -> None:
+    """Not a request of that kind is made, and every key is still there."""
+    deployed = Partitioned()
+    deployed.partitioned()
+    before = keys_of(deployed.store())
+    with recorded() as calls:
+        answer = deployed.send("partitions", deployed.commit())
+    assert answer.metrics["CommitsMade"] == 1
+    assert not [call for call in calls if call.action.startswith("s3:Delete")]
+    assert set(keys_of(deployed.store())) >= set(before)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"expiration_time": "1 d", "timestamp_formatter": "yyyyMMdd"}])
+def test_partitions_by_hand(arguments: dict[str, str]) -> None:
+    deployed = Partitioned()
+    deployed.partitioned()
+    event = {"operation": "expire-partitions", "table": deployed.location(), "arguments": arguments}
+    planned = deployed.invoke("on_demand", event).value
+    assert (planned["status"], planned["queued"], planned["commits"]["partition_count"]) == ("planned", False, 2)
+    assert not deployed.waiting("partitions")
+    queued = deployed.invoke("on_demand", {**event, "execute": True}).value
+    assert (queued["status"], queued["queued"], queued["plan_id"]) == ("planned", True, None)
+    assert deployed.live() == {OLD, OLDER, TODAY}
+    deployed.run()
+    assert deployed.live() == {TODAY}
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "left"),
+    [("drop-partition", {"partition": [{"dt": OLD}]}, {OLDER, TODAY}), ("truncate", {}, set())],
+)
+def test_a_drop_by_hand(operation: str, arguments: dict[str, Any], left: set[str]) -> None:
+    deployed = Partitioned()
+    deployed.partitioned()
+    event = {"operation": operation, "table": deployed.location(), "arguments": arguments, "execute": True}
+    assert deployed.invoke("on_demand", event).value["queued"] is True
+    assert by_function(deployed.run(), "CommitsMade") == 1
+    assert deployed.live() == left
+
+
+def test_what_could_not_be_executed_is_not_queued() -> None:
+    """Nobody has declared the catalog: that is planned, and told to the person who asks."""
+    deployed = Partitioned()
+    deployed.rule(mode="delete")
+    deployed.partitioned()
+    event = {"operation": "truncate", "table": deployed.location(), "arguments": {}}
+    assert deployed.invoke("on_demand", event).value["status"] == "planned"
+    refused = deployed.invoke("on_demand", {**event, "execute": True}).value
+    assert refused["status"] == "refused" and "catalog" in refused["refusal"]["message"], refused
+    assert not deployed.waiting("partitions")
+
+
+# --- what stands in the way ---
+
+
+def _observing(deployed: Partitioned) -> None:
+    deployed.mode = "observe"
+
+
+def _by_policy(deployed: Partitioned) -> None:
+    deployed.rule(mode="observe", **LOCKED)
+
+
+def _paused(deployed: Partitioned) -> None:
+    deployed.rule(mode="delete", pause=True, **LOCKED)
+
+
+@pytest.mark.parametrize(
+    ("choose", "message", "commits"),
+    [(_observing, COMMIT, 0), (_observing, DROP, 0), (_by_policy, COMMIT, 0), (_by_policy, DROP, 1)]
+    + [(_paused, COMMIT, 0), (_paused, DROP, 0)],
+)
+def test_what_an_operator_has_chosen(
+    choose: Callable[[Partitioned], None], message: dict[str, Any], commits: int
+) -> None:
+    """Since it was asked for. A policy that says to observe is about passes, and not about people."""
+    deployed = Partitioned()
+    deployed.partitioned()
+    choose(deployed)
+    answer = deployed.send("partitions", {**message, "table": deployed.location()})
+    assert answer.failed == []
+    assert (answer.metrics.get("CommitsMade", 0), answer.metrics.get("RunsSkipped", 0)) == (commits, 1 - commits)
+    assert not deployed.waiting("partitions")
+    assert len(deployed.snapshots()) == 3 + commits
+
+
+def test_an_observed_table_is_only_planned() -> None:
+    deployed = Partitioned({"mode": "observe"})
+    deployed.partitioned()
+    deployed.run(deployed.commit_event(3))
+    assert deployed.live() == {OLD, OLDER, TODAY}
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not wait for a lease."""
+    monkeypatch.setattr(partitions, "HELD_AGAIN_S", 0)
+
+
+def hold(deployed: Deployment) -> str:
+    """Let another run hold the lease of the table, and return its document."""
+    deployed.send("partitions", {**DROP, "table": deployed.location()})
+    (key,) = [key for key in deployed.control_keys() if key.endswith("lease.json")]
+    control = deployed.control()
+    held = {**json.loads(control.read(key).data), "run_id": "x", "expires_at_ms": control.now_ms() + 60_000}
+    control.put(key, json.dumps(held).encode())
+    return key
+
+
+@pytest.mark.usefixtures("at_once")
+def test_another_run_holds_the_lease() -> None:
+    """The message comes again, so often and no more."""
+    deployed = Partitioned()
+    deployed.partitioned(**{"commit.max-retries": "1"})
+    key = hold(deployed)
+    answer = deployed.send("partitions", deployed.commit())
+    assert (answer.failed, answer.metrics["LeaseHeld"]) == ([], 1)
+    assert deployed.live() == {OLDER, TODAY}
+    (again,) = deployed.waiting("partitions")
+    assert again == deployed.commit(hop=1)
+    answer = deployed.send("partitions", deployed.commit(hop=HOP_LIMIT - 1))
+    assert answer.metrics["HopLimitReached"] == 1
+    assert not deployed.waiting("partitions")
+    free = {**json.loads(deployed.control().read(key).data), "expires_at_ms": 0}
+    deployed.control().put(key, json.dumps(free).encode())
+    deployed.send("partitions", again)
+    assert deployed.live() == {TODAY}
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_a_dead_run_left_is_for_who_may_delete() -> None:
+    """The commit waits until then. It neither deletes, nor gives the plan up."""
+    deployed = Partitioned()
+    table = deployed.partitioned()
+    for number in range(4, 9):
+        gone = [f"-G{number - 1}"] if number > 4 else []
+        table.hint("LATEST", table.commit(f"+G{number}", *gone, partition=(TODAY,)))
+    hint = {"format_version": 1, "kind": "hint", "table": deployed.location(), "branch": "main", "snapshot_id": None}
+    deployed.send("expire", {**hint, "hop": 0}, reads=25)
+    (work,) = deployed.waiting("execute")
+    deployed.waiting("partitions")
+    before = keys_of(deployed.store())
+    with recorded() as calls:
+        answer = deployed.send("partitions", deployed.commit())
+    assert answer.metrics["LeaseHeld"] == 1, answer.text
+    assert keys_of(deployed.store()) == before
+    assert not [call for call in calls if call.action == "s3:DeleteObject"]
+    deployed.send("execute_batch", work)
+    deployed.run()
+    assert deployed.live() == {TODAY}
+
+
+def test_a_table_that_takes_too_long() -> None:
+    deployed = Partitioned()
+    deployed.partitioned()
+    answer = deployed.send("partitions", deployed.commit(), reads=2)
+    assert (answer.failed, answer.metrics["RunsFailed"]) == ([], 1)
+    assert not deployed.waiting("partitions")
+    assert deployed.snapshots() == [1, 2, 3]
