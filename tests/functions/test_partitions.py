@@ -9,6 +9,7 @@ import pytest
 
 from lakesweep.aws import partitions
 from lakesweep.aws.messages import HOP_LIMIT
+from lakesweep.control.intent import Intent
 from tests.functions.deployment import STATED, Answer, Deployment, keys_of
 from tests.support.iam import recorded
 from tests.support.reader import read_root
@@ -125,10 +126,10 @@ def test_nothing_is_deleted() -> None:
     assert set(keys_of(deployed.store())) >= set(before)
 
 
-@pytest.mark.parametrize("arguments", [{}, {"expiration_time": "1 d", "timestamp_formatter": "yyyyMMdd"}])
-def test_partitions_by_hand(arguments: dict[str, str]) -> None:
+def test_partitions_by_hand() -> None:
     deployed = Partitioned()
     deployed.partitioned()
+    arguments = {"expiration_time": "1 d", "timestamp_formatter": "yyyyMMdd"}
     event = {"operation": "expire-partitions", "table": deployed.location(), "arguments": arguments}
     planned = deployed.invoke("on_demand", event).value
     assert (planned["status"], planned["queued"], planned["commits"]["partition_count"]) == ("planned", False, 2)
@@ -212,13 +213,13 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partitions, "HELD_AGAIN_S", 0)
 
 
-def hold(deployed: Deployment) -> str:
-    """Let another run hold the lease of the table, and return its document."""
+def hold(deployed: Deployment, **words: object) -> str:
+    """Let another run hold the lease of the table, and return its key."""
     deployed.send("partitions", {**DROP, "table": deployed.location()})
     (key,) = [key for key in deployed.control_keys() if key.endswith("lease.json")]
     control = deployed.control()
-    held = {**json.loads(control.read(key).data), "run_id": "x", "expires_at_ms": control.now_ms() + 60_000}
-    control.put(key, json.dumps(held).encode())
+    held = {"run_id": "x", "expires_at_ms": control.now_ms() + 60_000, **words}
+    control.put(key, json.dumps({**json.loads(control.read(key).data), **held}).encode())
     return key
 
 
@@ -246,22 +247,21 @@ def test_another_run_holds_the_lease() -> None:
 def test_what_a_dead_run_left_is_for_who_may_delete() -> None:
     """The commit waits until then. It neither deletes, nor gives the plan up."""
     deployed = Partitioned()
-    table = deployed.partitioned()
-    for number in range(4, 9):
-        gone = [f"-G{number - 1}"] if number > 4 else []
-        table.hint("LATEST", table.commit(f"+G{number}", *gone, partition=(TODAY,)))
-    hint = {"format_version": 1, "kind": "hint", "table": deployed.location(), "branch": "main", "snapshot_id": None}
-    deployed.send("expire", {**hint, "hop": 0}, reads=25)
-    (work,) = deployed.waiting("execute")
-    deployed.waiting("partitions")
+    deployed.partitioned(**{"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
+    event = {"operation": "expire-snapshots", "table": deployed.location(), "arguments": {}}
+    plan_id = deployed.invoke("on_demand", event).value["plan_id"]
+    begun = Intent(plan_id, "main", 3, ("x",), deployed.control().now_ms())
+    hold(deployed, expires_at_ms=0, intent=begun.to_json())
     before = keys_of(deployed.store())
     with recorded() as calls:
         answer = deployed.send("partitions", deployed.commit())
     assert answer.metrics["LeaseHeld"] == 1, answer.text
     assert keys_of(deployed.store()) == before
     assert not [call for call in calls if call.action == "s3:DeleteObject"]
-    deployed.send("execute_batch", work)
-    deployed.run()
+    (again,) = deployed.waiting("partitions")
+    deployed.run(deployed.commit_event(4))
+    assert deployed.snapshots()[0] > 2
+    deployed.send("partitions", again)
     assert deployed.live() == {TODAY}
 
 
