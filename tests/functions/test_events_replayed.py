@@ -46,6 +46,9 @@ class Lake(Deployment):
         for table, newest in zip(self.tables, (50, 20, 5), strict=True):
             table.commit("+late", time_ms=1)
             table.hint("LATEST", newest + 1)
+        self.tables.append(self.table("sales.db/visits", 0, partition_keys=["dt"]))
+        for day in ("20240101", "20240102", "20240103"):
+            self.tables[-1].hint("LATEST", self.tables[-1].commit(f"+F{day}", partition=(day,)))
 
     def _write(self, name: str, commits: int) -> TableBuilder:
         table = self.table(name, commits)
