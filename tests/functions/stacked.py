@@ -17,6 +17,8 @@ FUNCTIONS = {
     "on_demand": "OnDemand",
     "spark_jobs": "SparkJobs",
 }
+CATALOG = '"catalog_type": "filesystem", "catalog_lock": true'
+"""What the policy declares, so that partitions go, and a commit needs not look again after some seconds."""
 
 
 class Stacked(Deployment):
@@ -56,7 +58,7 @@ def stacked() -> Stacked:
     made.stack = stack
     for queue in made.queues:
         made.waiting(queue)
-    rule = f'{{"tables": "s3://{bucket}/{PREFIX}", "mode": "delete"}}'
+    rule = f'{{"tables": "s3://{bucket}/{PREFIX}", "mode": "delete", "time_zone": "UTC", {CATALOG}}}'
     policy_store = made.store().__class__(policies, "", made.store()._s3.client())
     policy_store.put("policy.json", f'{{"version": 1, "rules": [{rule}]}}'.encode())
     return made

@@ -8,7 +8,7 @@ import pytest
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
-from lakesweep.aws import execution
+from lakesweep.aws import execution, partitions
 from lakesweep.aws.messages import OrphanScan, OrphanTask, to_body
 from lakesweep.aws.scans.result import SCANS, result_name
 from lakesweep.control.area import ControlArea
@@ -34,6 +34,13 @@ TAGGED = {
     "tag.create-success-file": "true",
     "tag.num-retained-max": "2",
     "sink.process-time-zone": "UTC",
+}
+EXPIRING = {
+    "snapshot.num-retained.min": "1",
+    "snapshot.num-retained.max": "2",
+    "commit.max-retries": "0",
+    "partition.expiration-time": "7 d",
+    "partition.timestamp-formatter": "yyyyMMdd",
 }
 PLANNERS = ("on_snapshot_written", "sweep", "tag_schedule", "orphan_scan", "orphan_worker", "on_demand", "spark_jobs")
 EXECUTORS = ("expire", "execute_batch")
@@ -142,6 +149,7 @@ def asked(deployed: Stacked) -> Iterator[tuple[str, list[Call]]]:
     yield run("spark_jobs", {**scan, "scan_id": "other", "plan_id": "p"})
     assert "p" in [message.get("plan_id") for message in deployed.waiting("execute")]
     yield from tagged(deployed, run, demand)
+    yield from committed(deployed, run, demand)
     yield from scanned(deployed, run, demand)
 
 
@@ -176,6 +184,40 @@ def tagged(
         yield demand(operation=operation, table=location, arguments=arguments, execute=True)
         (message,) = deployed.waiting("execute")
         yield run("execute_batch", message)
+
+
+def committed(
+    deployed: Stacked,
+    run: Callable[..., tuple[str, list[Call]]],
+    demand: Callable[..., tuple[str, list[Call]]],
+) -> Iterator[tuple[str, list[Call]]]:
+    """Have partitions go by passes and by hand, of main and of a branch, and meet a lease that somebody holds."""
+    name = "sales.db/visits"
+    table = deployed.table(name, commits=0, options=EXPIRING, partition_keys=["dt"])
+    for day in ("20200101", "20200102", "29990101"):
+        table.hint("LATEST", table.commit(f"+F{day}", partition=(day,)))
+    table.tag("cut", snapshot=3)
+    table.branch("rt", from_tag="cut")
+    location = deployed.location(name)
+    hint = {"format_version": 1, "kind": "hint", "table": location, "branch": "rt", "snapshot_id": None, "hop": 0}
+    yield run("expire", hint)
+    yield run("execute_batch", {**hint, "kind": "maintain", "branch": "main"})
+    arguments = {"partition": ["dt=29990101"]}
+    yield demand(operation="drop-partition", table=location, arguments=arguments, execute=True)
+    messages = deployed.waiting("partitions")
+    assert [message["operation"] for message in messages] == [*["expire-partitions"] * 2, "drop-partition"]
+    for message in messages[:2]:
+        yield run("partitions", message)
+    control = deployed.control()
+    (key,) = [key for key in deployed.control_keys() if "db-visits" in key and key.endswith("lease.json")]
+    held = {"run_id": "x", "expires_at_ms": control.now_ms() + 60_000}
+    control.put(key, json.dumps({**json.loads(control.read(key).data), **held}).encode())
+    partitions.HELD_AGAIN_S, before = 0, partitions.HELD_AGAIN_S
+    try:
+        yield run("partitions", messages[2])
+    finally:
+        partitions.HELD_AGAIN_S = before
+    assert [message["hop"] for message in deployed.waiting("partitions")] == [1]
 
 
 def scanned(
