@@ -301,6 +301,8 @@ def _asked(
         asked["Key"] = key
     if "HTTP_IF_MATCH" in environ:
         asked["IfMatch"] = environ["HTTP_IF_MATCH"]
+    if "HTTP_IF_NONE_MATCH" in environ:
+        asked["IfNoneMatch"] = environ["HTTP_IF_NONE_MATCH"]
     names = {"prefix": "Prefix", "delimiter": "Delimiter", "max-keys": "MaxKeys", "versionId": "VersionId"}
     names |= {"start-after": "StartAfter", "continuation-token": "ContinuationToken"}
     asked |= {name: query[word] for word, name in names.items() if word in query}

@@ -1,0 +1,175 @@
+"""Partitions that are over leave a table of the running system, by a commit of the one function that may write one.
+
+pypaimon writes the table and reads what is left. The door holds every request against the role of who makes it.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow
+import pytest
+from pypaimon import CatalogFactory, Schema
+from werkzeug.wrappers import Response
+
+from tests.support.stack import REGION
+from tests.support.system.build import build_here
+from tests.support.system.deployed import PREFIX, System
+from tests.support.system.embedded_aws import OUTSIDE, Request, refusal
+
+DAY_S, MINUTE_S = 86_400.0, 60.0
+OPTIONS = {
+    "bucket": "-1",
+    "snapshot.num-retained.min": "1",
+    "snapshot.num-retained.max": "1",
+    "snapshot.time-retained": "1 ms",
+    "partition.expiration-time": "7 d",
+    "partition.timestamp-formatter": "yyyyMMdd",
+}
+COLUMNS = pyarrow.schema([("id", pyarrow.int64()), ("dt", pyarrow.string())])
+CHANGES = ("PutObject", "DeleteObject", "DeleteObjects")
+
+
+class Visits:
+    """A partitioned table that pypaimon writes."""
+
+    def __init__(self, system: System, name: str) -> None:
+        self.system, self.name = system, f"shop.{name}"
+        self.path = f"shop.db/{name}"
+        settings = {
+            "warehouse": f"s3://{system.bucket}/{PREFIX}",
+            "s3.endpoint": system.aws.endpoint,
+            "s3.region": REGION,
+            "s3.access-key": OUTSIDE,
+            "s3.secret-key": OUTSIDE,
+            "s3.path-style-access": "true",
+        }
+        self._catalog = CatalogFactory.create(settings)
+        self._catalog.create_database("shop", True)
+        schema = Schema.from_pyarrow_schema(COLUMNS, partition_keys=["dt"], options=OPTIONS)
+        self._catalog.create_table(self.name, schema, False)
+
+    def write(self, *days: str) -> None:
+        """Commit two rows for each day; the object store announces the snapshot."""
+        builder = self._catalog.get_table(self.name).new_batch_write_builder()
+        write, commit = builder.new_write(), builder.new_commit()
+        rows = {"id": list(range(2 * len(days))), "dt": [day for day in days for _ in range(2)]}
+        write.write_arrow(pyarrow.table(rows, schema=COLUMNS))
+        commit.commit(write.prepare_commit())
+        write.close()
+        commit.close()
+
+    def days(self) -> dict[str, int]:
+        """Read the table, and count the rows of each day."""
+        builder = self._catalog.get_table(self.name).new_read_builder()
+        splits = builder.new_scan().plan().splits()
+        found = builder.new_read().to_arrow(splits)["dt"].to_pylist() if splits else []
+        return {day: found.count(day) for day in found}
+
+    def files(self, day: str) -> list[str]:
+        """Return the data files of a day, whether or not a snapshot needs them."""
+        return [entry.key for entry in self.system.store(self.path).list(f"dt={day}/")]
+
+    def commit_users(self) -> list[str]:
+        store = self.system.store(self.path)
+        keys = [entry.key for entry in store.list("snapshot/") if "/snapshot-" in entry.key]
+        return [json.loads(store.read(key).data)["commitUser"] for key in keys]
+
+    def day(self, ago: int) -> str:
+        return time.strftime("%Y%m%d", time.gmtime(self.system.clock.now() - ago * DAY_S))
+
+
+def ours(system: System, *, since: int = 0) -> list[Request]:
+    """Return what the function that commits has changed in tables."""
+    log = system.aws.log[since:]
+    return [it for it in log if it.function == "Partitions" and it.operation in CHANGES and it.bucket == system.bucket]
+
+
+@pytest.fixture(scope="module")
+def system() -> Iterator[System]:
+    with System(build_here(), name="visits", parameters={"PolicyLocation": "s3://policies-visits/p.json"}) as deployed:
+        rule = {"tables": f"s3://{deployed.bucket}/", "mode": "delete", "time_zone": "UTC"}
+        catalog = {"catalog_type": "filesystem", "catalog_lock": True}
+        deployed.s3.create_bucket(Bucket="policies-visits")
+        body = json.dumps({"version": 1, "rules": [{**rule, **catalog}]}).encode()
+        deployed.s3.put_object(Bucket="policies-visits", Key="p.json", Body=body)
+        yield deployed
+        assert deployed.aws.denied == []
+        assert deployed.dead_letters() == {}
+
+
+def test_from_a_commit_to_a_table_without_what_is_over(system: System) -> None:
+    """The writer's event, a pass, a commit, its event, and the pass that frees the files."""
+    table = Visits(system, "events")
+    old, new = table.day(30), table.day(1)
+    table.write(old, new)
+    assert table.days() == {old: 2, new: 2}
+    system.settle()
+    assert table.days() == {new: 2}
+    assert any(user.startswith("lakesweep-") for user in table.commit_users())
+    table.write(new)
+    system.settle()
+    assert (table.files(old), table.days()) == ([], {new: 4})
+    changed = ours(system)
+    assert {request.operation for request in changed} == {"PutObject"}
+    folders = {request.key.removeprefix(f"{PREFIX}/{table.path}/").split("/")[0] for request in changed}
+    assert folders == {"manifest", "snapshot"}
+
+
+def test_by_the_clock_alone(system: System) -> None:
+    """No commit comes. The sweep finds the partition over."""
+    table = Visits(system, "silent")
+    first, second = table.day(5), table.day(1)
+    table.write(first, second)
+    system.settle()
+    assert table.days() == {first: 2, second: 2}
+    system.pass_time(3 * DAY_S, 3600.0)
+    system.tick()
+    system.settle()
+    assert table.days() == {second: 2}
+
+
+def test_somebody_drops_a_day(system: System) -> None:
+    table = Visits(system, "asked")
+    today, before = table.day(0), table.day(1)
+    table.write(today, before)
+    system.settle()
+    event = {
+        "operation": "drop-partition",
+        "table": system.location(table.path),
+        "arguments": {"partition": f"dt={before}"},
+    }
+    assert system.invoke("OnDemand", event).value["commits"]["rows"] == 2
+    assert table.days() == {today: 2, before: 2}
+    assert system.invoke("OnDemand", {**event, "execute": True}).value["queued"] is True
+    system.settle()
+    assert table.days() == {today: 2}
+
+
+@pytest.mark.parametrize(("folder", "is_answered"), [("manifest", False), ("snapshot", False), ("snapshot", True)])
+def test_a_process_that_dies(system: System, folder: str, is_answered: bool) -> None:
+    """Its message comes back after an hour and a half. What it had published is not committed twice."""
+    table = Visits(system, f"dead-{folder}-{is_answered}")
+    old, new = table.day(30), table.day(1)
+    killed: list[str] = []
+    key = f"/{folder}/{folder}-"
+
+    def kill(request: Request) -> Response | None:
+        if killed or request.function != "Partitions" or request.operation != "PutObject" or key not in request.key:
+            return None
+        killed.append(request.caller)
+        system.functions["Partitions"].kill(request.caller)
+        return refusal(request, 500, "InternalError")  # to nobody
+
+    hooks: list[Any] = system.aws.after if is_answered else system.aws.before
+    hooks.append(kill)
+    try:
+        table.write(old, new)
+        system.pass_time(10 * MINUTE_S, MINUTE_S)
+        assert killed and (old in table.days()) != is_answered
+    finally:
+        hooks.remove(kill)
+    system.settle()
+    assert table.days() == {new: 2}
+    assert sum(user.startswith("lakesweep-") for user in table.commit_users()) <= 1
