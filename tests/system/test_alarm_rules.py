@@ -78,7 +78,7 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "CommitsAgeAlarm": (age("lakesweep-commits", 3600),),
     "ExpireAgeAlarm": (age("lakesweep-expire.fifo", 3600),),
     "ExecuteAgeAlarm": (age("lakesweep-execute", 4 * 3600),),
-    "PartitionsAgeAlarm": (age("lakesweep-partitions.fifo", 4 * 3600),),
+    "PartitionsAgeAlarm": (age("lakesweep-partitions.fifo", 7.5 * 3600),),
     "SweepAgeAlarm": (age("lakesweep-sweep", 7200),),
     "TagAgeAlarm": (age("lakesweep-tags", 7200),),
     "ScanAgeAlarm": (age("lakesweep-scan", 4 * 3600),),

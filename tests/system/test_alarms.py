@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 from xml.sax.saxutils import escape
 
 import pytest
@@ -17,6 +18,7 @@ from werkzeug.wrappers import Response
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import acquire
 from lakesweep.storage.store import DeleteRequest
+from tests.support.reader import read_root
 from tests.support.system.alarms import evaluate
 from tests.support.system.build import build_here
 from tests.support.system.deployed import System
@@ -356,6 +358,98 @@ def mappings_of_scans_that_are_off(trouble: Trouble) -> None:
     trouble.pass_time(10 * MINUTE_S)
     result = scan.result()
     assert result is not None and result["status"] == "nothing_to_do", result
+
+
+# --- commits of ours ---
+
+
+def visited(trouble: Trouble, **options: str) -> TableBuilder:
+    """Write a table with two partitions."""
+    table = trouble.system.table(f"{trouble.name}.db/visits", {**OPTIONS, **options}, partition_keys=["dt"])
+    for day in ("mon", "tue"):
+        table.hint("LATEST", table.commit(f"+{day}", partition=(day,)))
+    trouble.pass_time(MINUTE_S)
+    return table
+
+
+def drop(trouble: Trouble, table: TableBuilder, day: str = "mon") -> None:
+    """Ask for a commit; nobody else can replace a snapshot, so it does not wait to look again."""
+    arguments = {"partition": f"dt={day}", "catalog_type": "filesystem", "catalog_lock": True}
+    event = {**asked(table, "drop-partition"), "arguments": arguments}
+    assert trouble.system.invoke("OnDemand", event).value["queued"] is True
+
+
+def live(table: TableBuilder) -> set[str]:
+    """Return the partitions of the newest snapshot."""
+    return {path.split("/")[0] for path in read_root(table.store, f"snapshot/snapshot-{newest(table)}").live}
+
+
+@contextmanager
+def on_each_publication(trouble: Trouble, act: Callable[[], object], *, after: bool) -> Iterator[None]:
+    """Do something right before, or right after, a snapshot of ours is put."""
+    hooks: list[Any] = trouble.system.aws.after if after else trouble.system.aws.before
+
+    def hook(request: Request) -> None:
+        if (request.function, request.operation) == ("Partitions", "PutObject") and "/snapshot-" in request.key:
+            act()
+
+    hooks.append(hook)
+    try:
+        yield
+    finally:
+        hooks.remove(hook)
+
+
+@sets_off("PartitionsDeadLetters")
+def a_request_for_a_commit_that_nobody_can_read(trouble: Trouble) -> None:
+    body = '{"format_version": 1, "kind": "commit", "operation": "truncate"'
+    trouble.system.queues["PartitionsQueue"].send(body, group="somebody", dedup_id="1")
+    trouble.pass_time(8 * HOUR_S)
+    assert 7.5 * HOUR_S <= trouble.first_seen_s["PartitionsDeadLettersAlarm"] <= 7.5 * HOUR_S + 10 * MINUTE_S
+    assert len(trouble.purge("PartitionsDeadLetters")) == 1
+
+
+@sets_off("PartitionsAge")
+def a_mapping_of_commits_that_is_off(trouble: Trouble) -> None:
+    mapping = trouble.system.mappings["Partitions"]
+    table = visited(trouble)
+    mapping.pause()
+    drop(trouble, table)
+    trouble.pass_time(8 * HOUR_S)
+    assert live(table) == {"dt=mon", "dt=tue"}
+    mapping.pause(False)
+    trouble.pass_time(10 * MINUTE_S)
+    assert live(table) == {"dt=tue"}
+
+
+@sets_off("CommitsReplaced")
+def a_writer_that_replaces_a_snapshot_of_ours(trouble: Trouble) -> None:
+    """It looked before we wrote, and writes after. Its rows stay, and the partition goes all the same."""
+    table = visited(trouble)
+    left = ["wed"]
+
+    def replace() -> None:
+        if left:
+            table.commit("+late", partition=(left.pop(),))
+
+    with on_each_publication(trouble, replace, after=True):
+        drop(trouble, table)
+        trouble.pass_time(10 * MINUTE_S)
+    assert not left
+    assert live(table) == {"dt=tue", "dt=wed"}
+
+
+@sets_off("CommitsFailed")
+def a_writer_that_is_always_first(trouble: Trouble) -> None:
+    """Nothing is replaced, and the commit is given up. Later it comes through."""
+    table = visited(trouble, **{"commit.max-retries": "2"})
+    with on_each_publication(trouble, lambda: table.commit(f"+F{newest(table)}", partition=("tue",)), after=False):
+        drop(trouble, table)
+        trouble.pass_time(10 * MINUTE_S)
+    assert (live(table), newest(table)) == ({"dt=mon", "dt=tue"}, 5)
+    drop(trouble, table)
+    trouble.pass_time(10 * MINUTE_S)
+    assert live(table) == {"dt=tue"}
 
 
 # --- runs ---
