@@ -13,6 +13,7 @@ import pytest
 from pypaimon import CatalogFactory, Schema
 from werkzeug.wrappers import Response
 
+from lakesweep.storage.store import DeleteRequest
 from tests.support.stack import REGION
 from tests.support.system.build import build_here
 from tests.support.system.deployed import PREFIX, System
@@ -34,7 +35,7 @@ CHANGES = ("PutObject", "DeleteObject", "DeleteObjects")
 class Visits:
     """A partitioned table that pypaimon writes."""
 
-    def __init__(self, system: System, name: str) -> None:
+    def __init__(self, system: System, name: str, **options: str) -> None:
         self.system, self.name = system, f"shop.{name}"
         self.path = f"shop.db/{name}"
         settings = {
@@ -47,7 +48,7 @@ class Visits:
         }
         self._catalog = CatalogFactory.create(settings)
         self._catalog.create_database("shop", True)
-        schema = Schema.from_pyarrow_schema(COLUMNS, partition_keys=["dt"], options=OPTIONS)
+        schema = Schema.from_pyarrow_schema(COLUMNS, partition_keys=["dt"], options={**OPTIONS, **options})
         self._catalog.create_table(self.name, schema, False)
 
     def write(self, *days: str) -> None:
@@ -173,3 +174,26 @@ def test_a_process_that_dies(system: System, folder: str, is_answered: bool) -> 
     system.settle()
     assert table.days() == {new: 2}
     assert sum(user.startswith("lakesweep-") for user in table.commit_users()) <= 1
+
+
+def test_a_rollback_at_the_same_moment(system: System) -> None:
+    """The commit's own snapshot cannot be taken back by this function. It stays, and somebody is told."""
+    table = Visits(system, "rolled-back", **{"snapshot.num-retained.min": "5", "snapshot.num-retained.max": "5"})
+    old, new = table.day(30), table.day(1)
+    store = system.store(table.path)
+
+    def roll_back(request: Request) -> None:
+        if (request.function, request.operation) == ("Partitions", "PutObject") and "/snapshot-3" in request.key:
+            store.delete([DeleteRequest("snapshot/snapshot-2")])
+
+    table.write(new)
+    table.write(old)
+    began = system.clock.now()
+    system.aws.after.append(roll_back)
+    try:
+        system.settle()
+    finally:
+        system.aws.after.remove(roll_back)
+    assert {(request.function, request.operation) for request in system.aws.denied} == {("Partitions", "DeleteObject")}
+    system.aws.denied.clear()
+    assert system.metrics.total("Lakesweep", "CommitsFailed", since_s=began) == 1
