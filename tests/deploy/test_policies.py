@@ -249,6 +249,7 @@ def test_an_operator_executes_and_takes_back() -> None:
         run("fast-forward", TABLE, "b", "--execute")
         run("delete-branch", TABLE, "b", "--execute")
         run("maintain", TABLE, "--execute")
+        run("truncate", TABLE, "--catalog-type", "filesystem", "--catalog-lock", "--execute")
     operator = someone("operator")
     assert_exact(operator, calls, "Ask", "AskForScans")
     for key in ("manifest/other", "bucket-0/data-1.parquet"):

@@ -108,6 +108,7 @@ def test_from_a_commit_to_a_table_without_what_is_over(system: System) -> None:
     assert table.days() == {old: 2, new: 2}
     system.settle()
     assert table.days() == {new: 2}
+    assert [done.function for done in system.invocations].count("Partitions") == 1, "its own commit asks for no other"
     assert any(user.startswith("lakesweep-") for user in table.commit_users())
     table.write(new)
     system.settle()

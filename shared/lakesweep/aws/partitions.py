@@ -20,6 +20,7 @@ from lakesweep.runs.fleet import OBSERVED, may_delete, rule_of, watched_ruling, 
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
 
+MAX_WARNINGS = 20
 _END_S = 20
 """So much of an invocation's time is left when it stops to wait."""
 
@@ -63,6 +64,8 @@ def carry_out(runtime: Runtime, commit: Commit, context: Context, name: str) -> 
         raise
     else:
         record(telemetry, report)
+        for warning in report.all_warnings()[:MAX_WARNINGS]:
+            telemetry.warn(warning, run_id=report.run_id, **facts)
         if report.refusal is not None and report.refusal.code == OutOfTimeError.code:
             # At least one batch of partitions was committed. So this ends, however often it is handed on.
             _ask_again(runtime, next_hop(replace(commit, hop=0)), facts, report.refusal.message)
