@@ -166,6 +166,20 @@ def test_what_could_not_be_executed_is_not_queued() -> None:
     assert not deployed.waiting("partitions")
 
 
+@pytest.mark.parametrize("write_only", ["false", "true"])
+def test_a_pass_asks_for_nothing_that_would_be_refused(write_only: str) -> None:
+    """Nobody has declared the catalog. The writers of a table let its partitions go, unless they do nothing of it."""
+    deployed = Partitioned()
+    deployed.rule(mode="delete", time_zone="UTC")
+    deployed.partitioned(**{"write-only": write_only})
+    deployed.send("on_snapshot_written", deployed.commit_event(3))
+    (hint,) = deployed.waiting("expire")
+    answer = deployed.send("expire", hint)
+    assert not deployed.waiting("partitions")
+    assert answer.metrics.get("RunsRefused", 0) == (write_only == "true")
+    assert deployed.snapshots() == [2, 3]
+
+
 # --- what stands in the way ---
 
 
