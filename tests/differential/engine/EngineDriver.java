@@ -92,13 +92,14 @@ import org.apache.paimon.tag.TagBatchCreation;
 import org.apache.paimon.tag.TagTimeExpire;
 import org.apache.paimon.types.DataField;
 import org.apache.paimon.types.DataType;
+import org.apache.paimon.types.DataTypeJsonParser;
 import org.apache.paimon.types.DataTypeRoot;
-import org.apache.paimon.types.DataTypes;
 import org.apache.paimon.types.RowKind;
 import org.apache.paimon.types.RowType;
 import org.apache.paimon.utils.Pair;
 import org.apache.paimon.utils.ProcedureUtils;
 import org.apache.paimon.utils.SnapshotManager;
+import org.apache.paimon.utils.TypeUtils;
 
 public class EngineDriver {
     interface Command {
@@ -145,6 +146,7 @@ public class EngineDriver {
         COMMANDS.put("memory", EngineDriver::memory);
         COMMANDS.put("zone", EngineDriver::zone);
         COMMANDS.put("clock", EngineDriver::clock);
+        PartitionCommands.register(COMMANDS);
     }
 
     public static void main(String[] args) throws Exception {
@@ -224,23 +226,11 @@ public class EngineDriver {
     }
 
     static DataType type(String name) {
-        switch (name) {
-            case "STRING": return DataTypes.STRING();
-            case "INT": return DataTypes.INT();
-            case "BIGINT": return DataTypes.BIGINT();
-            case "DOUBLE": return DataTypes.DOUBLE();
-            default: throw new IllegalArgumentException("type " + name);
-        }
+        return DataTypeJsonParser.parseAtomicTypeSQLString(name);
     }
 
     static Object value(DataType type, String text) {
-        switch (type.getTypeRoot()) {
-            case VARCHAR: return BinaryString.fromString(text);
-            case INTEGER: return Integer.parseInt(text);
-            case BIGINT: return Long.parseLong(text);
-            case DOUBLE: return Double.parseDouble(text);
-            default: throw new IllegalArgumentException("type " + type);
-        }
+        return TypeUtils.castFromString(text, type);
     }
 
     // ------------------------------------------------------------------------------------------------ tables

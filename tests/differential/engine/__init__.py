@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 PROJECT = Path(__file__).resolve().parents[3]
-SOURCE = Path(__file__).with_name("EngineDriver.java")
+SOURCES = tuple(sorted(Path(__file__).parent.glob("*.java")))
 
 RETAIN_EVERYTHING: Mapping[str, str] = {
     "snapshot.num-retained.min": "100000",
@@ -41,8 +41,8 @@ class EngineCrashError(Exception):
 
 
 def compiled(classpath: str) -> Path:
-    """Compile the driver once per source and class path; return the folder of its classes."""
-    key = hashlib.sha256(SOURCE.read_bytes() + classpath.encode()).hexdigest()[:16]
+    """Compile the driver once per its sources and class path; return the folder of its classes."""
+    key = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES) + classpath.encode()).hexdigest()[:16]
     classes = PROJECT / "build" / "engine" / key
     if classes.exists():
         return classes
@@ -50,7 +50,7 @@ def compiled(classpath: str) -> Path:
     # another process may compile at the same time: whoever renames first wins, and both results are the same
     with tempfile.TemporaryDirectory(dir=classes.parent) as scratch:
         output = Path(scratch) / "classes"
-        command = ["javac", "-nowarn", "-encoding", "UTF-8", "-cp", classpath, "-d", str(output), str(SOURCE)]
+        command = ["javac", "-nowarn", "-encoding", "UTF-8", "-cp", classpath, "-d", str(output), *map(str, SOURCES)]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode != 0:
             raise EngineCrashError(f"javac failed:\n{done.stderr}")
