@@ -38,7 +38,7 @@ _POOLS: Mapping[str, tuple[str | None, ...]] = {
         "%41",
         "$a",
         "back\\slash",
-        "a" * 300,
+        "a" * 200,
         "'quoted\"",
         "null",
         DEFAULT_NAME,
