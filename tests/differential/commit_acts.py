@@ -137,7 +137,7 @@ def by_ours(location: Path, kind: Kind, act: Act, control: Path) -> Answer:
     if act.name == "drop-partition":
         words["partition"] = [json.dumps(spec) for spec in act.specs]
     if act.name == "expire-partitions":
-        words |= {"time_zone": "UTC", "force_check": True}
+        words["time_zone"] = "UTC"
         names = {"strategy": "expire_strategy", "formatter": "timestamp_formatter", "pattern": "timestamp_pattern"}
         words |= {names.get(name, name): value for name, value in act.expiry.items()}
     return operate(location, act.name, words, branch="main", control=control)
