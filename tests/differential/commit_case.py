@@ -128,9 +128,7 @@ def run_commit_history(engine: Engine, work: Path, seed: int, maintainer: Mainta
     return verdict
 
 
-def _do(
-    engine: Engine, table: str, copy: str, kind: Kind, act: Act, maintainer: Maintainer, control: Path
-) -> Evidence:
+def _do(engine: Engine, table: str, copy: str, kind: Kind, act: Act, maintainer: Maintainer, control: Path) -> Evidence:
     location, copied = engine.location(table), engine.location(copy)
     before = state_of(engine("live", table=table))
     shutil.copytree(location, copied)

@@ -76,5 +76,7 @@ def differences(expected: Contents, found: Contents) -> list[str]:
     for partition in sorted(expected.keys() | found.keys(), key=repr):
         one, other = sorted(expected.get(partition, ()), key=repr), sorted(found.get(partition, ()), key=repr)
         if one != other:
-            problems.append(f"partition {partition}: expected {len(one)} rows {one[:4]}, found {len(other)} {other[:4]}")
+            problems.append(
+                f"partition {partition}: expected {len(one)} rows {one[:4]}, found {len(other)} {other[:4]}"
+            )
     return problems

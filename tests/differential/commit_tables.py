@@ -151,7 +151,9 @@ def _draw_partitions(
     return keys, tuple(dict.fromkeys(drawn)), Clock(None, None, {}) if random.random() < 0.3 else None
 
 
-def _draw_times(random: Random, *, may_be_null: bool) -> tuple[tuple[tuple[str, str], ...], tuple[Partition, ...], Clock]:
+def _draw_times(
+    random: Random, *, may_be_null: bool
+) -> tuple[tuple[tuple[str, str], ...], tuple[Partition, ...], Clock]:
     """Draw partitions of days and hours; some values are no time."""
     today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
     kind, formatter, pattern, form, hour_form = random.choice(
