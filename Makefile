@@ -47,9 +47,9 @@ lock: build/lock/bin/uv ## Resolve what is asked for into locks (UV_ARGS=--upgra
 	build/lock/bin/uv pip compile pyproject.toml --extra dev --constraint requirements/spark.in --quiet \
 		--universal --python-version 3.11 --only-binary :all: --no-binary pyspark --no-emit-package pyspark \
 		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" --output-file requirements/dev.txt $(UV_ARGS)
-	for spark in spark spark4; do build/lock/bin/uv pip compile requirements/$$spark.in --quiet --no-deps --universal \
+	for apart in spark spark4 rust-reader; do build/lock/bin/uv pip compile requirements/$$apart.in --quiet --no-deps --universal \
 		--python-version 3.11 --no-binary pyspark --generate-hashes --no-emit-index-url \
-		--custom-compile-command "make lock" --output-file requirements/$$spark.txt $(UV_ARGS); done
+		--custom-compile-command "make lock" --output-file requirements/$$apart.txt $(UV_ARGS); done
 	build/lock/bin/uv pip compile layers/base/requirements.in --constraint requirements/dev.txt --quiet --universal \
 		--python-version 3.11 --only-binary :all: --generate-hashes --no-emit-index-url \
 		--custom-compile-command "make lock" --output-file layers/base/requirements.txt $(UV_ARGS)
@@ -187,16 +187,15 @@ format: install ## Format, and mend what ruff can mend
 .PHONY: jars
 jars: ## Fetch the Java engine for the differential tests (needs a JDK and Maven)
 	@if command -v mvn javac >/dev/null && [ "$$(command -v mvn javac | wc -l)" = 2 ]; then \
-		$(MAKE) build/engine-classpath.txt; \
+		$(MAKE) build/engine-classpath.txt build/old-engine-classpath.txt; \
 	else \
 		echo "make jars: skipped, mvn and javac are both needed; the differential tests will be skipped too"; \
 	fi
 
-build/engine-classpath.txt: requirements/engine-pom.xml
-	@echo "Fetching the Java engine into the local Maven repository"
+build/%-classpath.txt: requirements/%-pom.xml
+	@echo "Fetching the Java $* into the local Maven repository"
 	@mkdir -p build
-	@mvn --quiet --batch-mode --file requirements/engine-pom.xml dependency:build-classpath \
-		-Dmdep.outputFile=$(CURDIR)/$@.new </dev/null
+	@mvn --quiet --batch-mode --file $< dependency:build-classpath -Dmdep.outputFile=$(CURDIR)/$@.new </dev/null
 	@mv $@.new $@ && touch $@
 	@echo "Its class path is in $@"
 
@@ -250,6 +249,21 @@ differential-tags: install jars ## Compare tags with the Java engine on COUNT ra
 .PHONY: differential-branches
 differential-branches: install jars ## Compare rollback and branches with the Java engine on COUNT random histories (100)
 	@LAKESWEEP_BRANCH_HISTORIES=$(or $(COUNT),100) $(BIN)/python -m pytest tests/differential/test_branches.py --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+# A reader of its own code base for the tests: a third judge of the rows that commits leave.
+build/rust-reader/.installed: requirements/rust-reader.txt .venv/.locked
+	@echo "Installing the Rust reader into build/rust-reader (about 280 MB on disk)"
+	@rm -rf build/rust-reader
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --no-deps --require-hashes \
+		--target build/rust-reader $(SOURCE) -r requirements/rust-reader.txt
+	@touch $@
+
+.PHONY: rust-reader
+rust-reader: install build/rust-reader/.installed ## Install a reader in Rust, for the differential tests of commits
+
+.PHONY: differential-commits
+differential-commits: install jars rust-reader ## Let the Java engine go on after the commits of COMMITS random histories (100)
+	@LAKESWEEP_COMMIT_HISTORIES=$(or $(COMMITS),$(COUNT),100) $(BIN)/python -m pytest tests/differential/test_commit_histories.py tests/differential/test_wrong_statistics.py tests/differential/test_deleted_entries.py --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 .PHONY: differential-live
 differential-live: install jars ## Let the Java engine and this program work on one table at once, COUNT times (50)

@@ -121,6 +121,15 @@ def engine_classpath() -> str:
     return made.read_text(encoding="utf-8").strip()
 
 
+@pytest.fixture(scope="session")
+def old_engine_classpath() -> str:
+    """The class path of version 0.9 of the Java engine, which writes tables as they were then."""
+    made = REPOSITORY / "build" / "old-engine-classpath.txt"
+    if shutil.which("javac") is None or not made.is_file():
+        pytest.skip("no jars of the old engine: run `make jars`, which needs a JDK and Maven")
+    return made.read_text(encoding="utf-8").strip()
+
+
 def pytest_configure() -> None:
     """Before processes that run tests are started, which go by this one's environment."""
     draw_seeds()

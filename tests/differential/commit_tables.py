@@ -176,19 +176,20 @@ def _draw_times(
     for _ in range(random.randint(3, 8)):
         day = today - timedelta(days=random.choice([0, 1, 2, 3, 4, 10, 400]))
         first: str | None = day.strftime(form)
+        is_time = kind != "DATE"  # as a number of days it is none
         if kind == "STRING" and random.random() < 0.15:
-            first, day = random.choice(["not-a-date", "20261345", ""]), datetime.max
+            first, is_time = random.choice(["not-a-date", "20261345", ""]), False
         if may_be_null and random.random() < 0.08:
-            first, day = None, datetime.max
+            first, is_time = None, False
         if hour_form:
             hour = random.choice([0, 5, 23])
             partition: Partition = (first, f"{hour:02}")
-            day = day if day == datetime.max else day + timedelta(hours=hour)
+            day += timedelta(hours=hour)
         elif second:
             partition = (first, random.choice(["us", "us,ca", "ü", "x y"] if second[1] == "STRING" else ["1", "20"]))
         else:
             partition = (first,)
         drawn.append(partition)
-        if day != datetime.max and kind != "DATE":  # as a number of days it is no time
+        if is_time:
             times[partition] = day
     return keys, tuple(dict.fromkeys(drawn)), Clock(formatter, pattern, times)

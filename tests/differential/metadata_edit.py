@@ -1,4 +1,4 @@
-"""Metadata that somebody wrote otherwise: manifest lists and manifests of a table, decoded, changed and written back."""
+"""Metadata that somebody wrote otherwise: manifest lists and manifests, decoded, changed and written back."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 PROJECT = Path(__file__).resolve().parents[3]
-SOURCES = tuple(sorted(Path(__file__).parent.glob("*.java")))
+SOURCES = Path(__file__).parent
 
 RETAIN_EVERYTHING: Mapping[str, str] = {
     "snapshot.num-retained.min": "100000",
@@ -40,9 +40,10 @@ class EngineCrashError(Exception):
     """The JVM ended or spoke nonsense; nothing more can be learned from it."""
 
 
-def compiled(classpath: str) -> Path:
-    """Compile the driver once per its sources and class path; return the folder of its classes."""
-    key = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES) + classpath.encode()).hexdigest()[:16]
+def compiled(classpath: str, folder: Path = SOURCES) -> Path:
+    """Compile the sources of a folder once per their text and class path; return the folder of their classes."""
+    sources = sorted(folder.glob("*.java"))
+    key = hashlib.sha256(b"".join(path.read_bytes() for path in sources) + classpath.encode()).hexdigest()[:16]
     classes = PROJECT / "build" / "engine" / key
     if classes.exists():
         return classes
@@ -50,7 +51,7 @@ def compiled(classpath: str) -> Path:
     # another process may compile at the same time: whoever renames first wins, and both results are the same
     with tempfile.TemporaryDirectory(dir=classes.parent) as scratch:
         output = Path(scratch) / "classes"
-        command = ["javac", "-nowarn", "-encoding", "UTF-8", "-cp", classpath, "-d", str(output), *map(str, SOURCES)]
+        command = ["javac", "-nowarn", "-encoding", "UTF-8", "-cp", classpath, "-d", str(output), *map(str, sources)]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode != 0:
             raise EngineCrashError(f"javac failed:\n{done.stderr}")
