@@ -144,11 +144,15 @@ def by_ours(location: Path, kind: Kind, act: Act, control: Path) -> Answer:
 
 
 def gone(kind: Kind, act: Act, before: State) -> frozenset[Partition]:
-    """Return the partitions that must be gone, by rules that are independent of both."""
+    """Return the partitions that must be gone, by rules that are independent of both.
+
+    A partition may have index files and nothing else; these go by its values too, but are no reason for an expiry.
+    """
+    there = before.partitions | {file[0] for file in before.index}
     if act.name == "truncate":
-        return before.partitions
+        return there
     if act.name == "drop-partition":
-        return frozenset(partition for partition in before.partitions if _is_meant(kind, act, partition))
+        return frozenset(partition for partition in there if _is_meant(kind, act, partition))
     return frozenset(_limited(act, _expired(kind, act, before)))
 
 
