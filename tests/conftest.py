@@ -20,6 +20,7 @@ from tests.support.seeds import draw_seeds
 from tests.support.summaries import (
     branches_compared,
     calls_broken,
+    commits_compared,
     orphans_compared,
     schedules_played,
     system_measured,
@@ -182,5 +183,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     tables_compared(terminalreporter)
     tags_compared(terminalreporter)
     branches_compared(terminalreporter)
+    commits_compared(terminalreporter)
     orphans_compared(terminalreporter)
     schedules_played(terminalreporter)

@@ -30,6 +30,8 @@ from tests.differential.ours import Answer
 from tests.support.reader import TableReader
 
 ROUNDS = 2
+ACTS = ("drop-partition", "truncate", "expire-partitions")
+"""What is judged."""
 RULES: Mapping[str, str] = {
     "nothing to do": "no partition is meant: the engine commits a snapshot without changes, ours commits nothing",
     "comma": "a value holds a comma: the engine takes it for several values and drops others or fails",
@@ -53,7 +55,8 @@ class Verdict:
 
     def summary(self) -> dict[str, object]:
         """Return what the summary of a session is made of."""
-        return {"seed": self.seed, "explained": dict(self.explained), "facts": dict(self.facts)}
+        problems = len(self.problems)
+        return {"seed": self.seed, "problems": problems, "explained": dict(self.explained), "facts": dict(self.facts)}
 
     def __str__(self) -> str:
         return "\n".join(
@@ -109,6 +112,7 @@ def run_commit_history(engine: Engine, work: Path, seed: int, maintainer: Mainta
         evidence = _do(engine, table, copy, kind, act, maintainer, judge.control)
         verdict.problems += problems(evidence)
         verdict.explained.update(explained(evidence))
+        verdict.facts["partitions gone"] += len(evidence.before.partitions - evidence.ours.partitions)
         if not verdict.problems:
             model.drop((evidence.before.partitions - evidence.ours.partitions).__contains__)
             model.committed(evidence.ours.snapshot)

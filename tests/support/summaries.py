@@ -123,6 +123,31 @@ def branches_compared(reporter: pytest.TerminalReporter) -> None:
         reporter.write_line(f"  {count} differences by {rule}: {RULES[rule]}")
 
 
+def commits_compared(reporter: pytest.TerminalReporter) -> None:
+    """Say what was dropped, who read what was left, and what was committed on top."""
+    verdicts = [value for _, value in recorded(reporter, "commits", "passed", "failed")]
+    if not verdicts:
+        return
+    from tests.differential.commit_case import ACTS, RULES
+
+    facts = sum((Counter(verdict["facts"]) for verdict in verdicts), Counter[str]())
+    explained = sum((Counter(verdict["explained"]) for verdict in verdicts), Counter[str]())
+    acts = ", ".join(f"{facts[name]} {name}" for name in ACTS)
+    others = ", ".join(
+        f"{facts[f'read by {name}']} by {name} ({facts[f'not readable by {name} at all']} not readable)"
+        for name in ("pypaimon", "rust")
+    )
+    reporter.section("differential: commits")
+    reporter.write_line(
+        f"{len(verdicts)} histories from seed {min(verdict['seed'] for verdict in verdicts)} on: {acts}; "
+        f"{facts['partitions gone']} partitions gone; {facts['steps on top']} steps of the engine on top; "
+        f"{facts['filtered scans']} filters compared; read {others}; "
+        f"{sum(verdict['problems'] > 0 for verdict in verdicts)} with problems"
+    )
+    for rule, count in sorted(explained.items()):
+        reporter.write_line(f"  {count} differences by {rule}: {RULES[rule]}")
+
+
 def schedules_played(reporter: pytest.TerminalReporter) -> None:
     """Say what happened in the schedules: a green run in which nothing happens would prove nothing."""
     played = [Counter(value) for _, value in recorded(reporter, "schedules", "passed")]
