@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -153,7 +153,7 @@ def gone(kind: Kind, act: Act, before: State) -> frozenset[Partition]:
         return there
     if act.name == "drop-partition":
         return frozenset(partition for partition in there if _is_meant(kind, act, partition))
-    return frozenset(_limited(act, _expired(kind, act, before)))
+    return frozenset(_limited(kind, act, _expired(kind, act, before)))
 
 
 def due(kind: Kind, act: Act, before: State) -> frozenset[Partition]:
@@ -178,7 +178,17 @@ def _expired(kind: Kind, act: Act, before: State) -> list[Partition]:
     return [partition for partition in before.partitions if partition in times and times[partition] < cutoff]
 
 
-def _limited(act: Act, expired: list[Partition]) -> list[Partition]:
-    """Take the first ones, in the order of their values."""
-    in_order = sorted(expired, key=lambda partition: [value or "" for value in partition])
-    return in_order[: act.expiry.get("max_expires", 100)]
+def _limited(kind: Kind, act: Act, expired: list[Partition]) -> list[Partition]:
+    """Take the first ones, in the engine's order: texts joined by commas, by their UTF-16 units."""
+    null = kind.options.get("partition.default-name", DEFAULT_NAME)
+
+    def text(value: str | None, type_: str) -> str:
+        if value is None:
+            return null
+        return str((date.fromisoformat(value) - date(1970, 1, 1)).days) if type_ == "DATE" else value
+
+    def place(partition: Partition) -> bytes:
+        types = (type_ for _, type_ in kind.keys)
+        return ",".join(map(text, partition, types)).encode("utf-16-be")
+
+    return sorted(expired, key=place)[: act.expiry.get("max_expires", 100)]
