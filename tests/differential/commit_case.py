@@ -192,7 +192,7 @@ def problems(evidence: Evidence) -> Iterator[str]:
     index = frozenset(file for file in before.index if file[0] not in expected)
     if ours.index != index:
         yield f"ours left other index files: {sorted(ours.index ^ index, key=repr)[:5]}"
-    if not expected and ours.snapshot != before.snapshot and "nothing to do" in rules:
+    if not expected and ours.snapshot != before.snapshot and evidence.answer.document:  # the engine has none
         yield "ours committed though nothing is meant"
     if not rules & {"comma", "timestamp keys"}:
         if evidence.refusal is not None:
@@ -271,6 +271,11 @@ class _Judge:
         judged = self.engine("judge", table=self.table)
         self.verdict.facts["filtered scans"] += judged["filters"]
         self._compare("the engine", contents_of(self.kind, judged["rows"]))
+        for name in sorted(path.name.removeprefix("tag-") for path in (self.location / "tag").glob("tag-*")):
+            read = contents_of(self.kind, self.engine("rows", table=self.table, tag=name))
+            expected = {partition: rows for partition, rows in self.model.tagged[name].items() if rows}
+            self.verdict.problems += [f"tag {name}: {text}" for text in differences(expected, read)]
+            self.verdict.facts["tags read"] += 1
         self.verdict.problems += [f"WRONG FILTER: {text}" for text in judged["wrong"]]
 
     def by_others(self, engines: Path) -> None:

@@ -19,6 +19,8 @@ class Model:
         self.contents: Contents = {}
         self.at: dict[int, Contents] = {}
         """Snapshot -> what it held."""
+        self.tagged: dict[str, Contents] = {}
+        """Tag -> what it holds."""
 
     def put(self, rows: Mapping[Partition, Sequence[Row]]) -> None:
         """Add rows; with a primary key they replace those of the same id."""

@@ -9,7 +9,7 @@ import functools
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -70,5 +70,7 @@ def _text(value: object) -> str | None:
             return str(value).lower()
         case datetime():
             return f"{value.year:04}-{value:%m-%d %H:%M:%S.%f}"
+        case time():
+            return f"{value:%H:%M:%S}.{value.microsecond // 1000:03}"
         case _:
             return str(value)

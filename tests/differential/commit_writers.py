@@ -53,7 +53,9 @@ class Writers:
         elif draw < 0.86:
             self._do("statistics")
             self._committed()
-        elif draw < 0.93:
+        elif draw < 0.9:
+            self.tag()
+        elif draw < 0.95:
             self.columns += 1
             self.engine("alter", table=self.table, add_columns=[[f"added_{self.columns}", "STRING"]])
             self.done.append("alter: another column")
@@ -112,6 +114,12 @@ class Writers:
             # the name of null names null, and no string of that spelling
             self.model.drop(lambda other: other == (tuple(None if v == null else v for v in partition)))
         self._committed()
+
+    def tag(self) -> None:
+        """Name the newest snapshot."""
+        name = f"t{len(self.model.tagged)}"
+        self._do("tag", name=name)
+        self.model.tagged[name] = self.model.contents
 
     def compact(self) -> None:
         """Rewrite data files."""

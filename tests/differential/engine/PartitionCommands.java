@@ -1,5 +1,6 @@
 // Commands of the driver about partitions: rows that the caller states, deletes by others, and the judge of a snapshot.
 import java.time.LocalDate;
+import java.time.LocalTime;
 import java.time.format.DateTimeFormatter;
 import java.util.*;
 import java.util.function.Predicate;
@@ -49,6 +50,7 @@ class PartitionCommands {
         commands.put("judge", PartitionCommands::judge);
     }
 
+    static final DateTimeFormatter MILLISECONDS = DateTimeFormatter.ofPattern("HH:mm:ss.SSS", Locale.ROOT);
     static final DateTimeFormatter MICROSECONDS = DateTimeFormatter.ofPattern("uuuu-MM-dd HH:mm:ss.SSSSSS", Locale.ROOT);
 
     // ------------------------------------------------------------------------------------------------ writing
@@ -126,6 +128,7 @@ class PartitionCommands {
         if (value == null) return null;
         switch (type.getTypeRoot()) {
             case DATE: return LocalDate.ofEpochDay((Integer) value).toString();
+            case TIME_WITHOUT_TIME_ZONE: return LocalTime.ofNanoOfDay((Integer) value * 1_000_000L).format(MILLISECONDS);
             case TIMESTAMP_WITHOUT_TIME_ZONE:
                 return ((Timestamp) value).toLocalDateTime().format(MICROSECONDS);
             default: return value.toString();
@@ -145,10 +148,11 @@ class PartitionCommands {
 
     // ------------------------------------------------------------------------------------------------ reading
 
-    /** snapshot, else the latest one: every row as text. */
+    /** snapshot or tag, else the latest one: every row as text. */
     static Object rows(JsonNode c) throws Exception {
         FileStoreTable table = EngineDriver.table(c);
         if (c.hasNonNull("snapshot")) table = EngineDriver.at(table, "scan.snapshot-id", c.get("snapshot").asText());
+        if (c.hasNonNull("tag")) table = EngineDriver.at(table, "scan.tag-name", c.get("tag").asText());
         return rows(table, table.newReadBuilder());
     }
 
