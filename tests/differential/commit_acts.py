@@ -163,7 +163,9 @@ def due(kind: Kind, act: Act, before: State) -> frozenset[Partition]:
 
 def _is_meant(kind: Kind, act: Act, partition: Partition) -> bool:
     values = dict(zip(kind.names, partition, strict=True))
-    return any(all(values[name] == value for name, value in spec.items()) for spec in act.specs)
+    null = kind.options.get("partition.default-name", DEFAULT_NAME)
+    meant = ({name: None if value == null else value for name, value in spec.items()} for spec in act.specs)
+    return any(all(values[name] == value for name, value in spec.items()) for spec in meant)
 
 
 def _expired(kind: Kind, act: Act, before: State) -> list[Partition]:
