@@ -109,13 +109,13 @@ def by_engine(engine: Engine, table: str, kind: Kind, act: Act) -> None:
     """
     match act.name:
         case "truncate":
-            engine("truncate", table=table)
+            engine("truncate", **kind.at(table))
         case "drop-partition":
             name = kind.options.get("partition.default-name", DEFAULT_NAME)
             specs = [{key: name if value is None else value for key, value in spec.items()} for spec in act.specs]
-            engine("drop_partitions", table=table, specs=specs)
+            engine("drop_partitions", **kind.at(table), specs=specs)
         case _:
-            engine("expire_partitions", table=table, **act.expiry)
+            engine("expire_partitions", **kind.at(table), **act.expiry)
 
 
 def engine_as_maintainer(engine: Engine) -> Maintainer:
@@ -140,7 +140,7 @@ def by_ours(location: Path, kind: Kind, act: Act, control: Path) -> Answer:
         words["time_zone"] = "UTC"
         names = {"strategy": "expire_strategy", "formatter": "timestamp_formatter", "pattern": "timestamp_pattern"}
         words |= {names.get(name, name): value for name, value in act.expiry.items()}
-    return operate(location, act.name, words, branch="main", control=control)
+    return operate(location, act.name, words, branch=kind.branch, control=control)
 
 
 def gone(kind: Kind, act: Act, before: State) -> frozenset[Partition]:

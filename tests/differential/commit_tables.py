@@ -94,6 +94,12 @@ class Kind:
     """What its writers write; `((),)` where it has no partition keys."""
     options: Mapping[str, str]
     clock: Clock | None
+    branch: str = "main"
+    """Where its commits go; another branch than main begins with what main holds."""
+
+    def at(self, table: str) -> Mapping[str, str]:
+        """Return the words by which the engine finds the branch."""
+        return {"table": table} | ({} if self.branch == "main" else {"branch": self.branch})
 
     @property
     def primary_key(self) -> bool:
@@ -139,7 +145,7 @@ def draw_kind(random: Random) -> Kind:
     if shape == "append" and random.random() < 0.3:
         options["file-index.bloom-filter.columns"] = "v"
         options["file-index.in-manifest-threshold"] = random.choice(["1 b", "1 mb"])
-    return Kind(shape, keys, partitions, options, clock)
+    return Kind(shape, keys, partitions, options, clock, random.choice(["main"] * 7 + ["b"]))
 
 
 def _draw_partitions(

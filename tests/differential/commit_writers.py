@@ -9,6 +9,7 @@ from random import Random
 from tests.differential.commit_model import Model, Row, contents_of
 from tests.differential.commit_tables import DEFAULT_NAME, Kind, Partition
 from tests.differential.engine import Engine
+from tests.differential.writing import branch_root, snapshot_ids
 
 LATE = "Etc/GMT+12"
 """Where clocks show twelve hours ago: files that are written there are old."""
@@ -32,10 +33,22 @@ class Writers:
     def begin(self) -> None:
         """Make the table and let some commits be in it."""
         self.engine("create", table=self.table, **self.kind.create)
+        if self.kind.branch != "main":
+            self._begin_branch()
         for partition in self.kind.partitions:
             self.put([partition], late=self.random.random() < 0.5)
         for _ in range(self.random.randint(0, 4)):
             self.anything()
+
+    def _begin_branch(self) -> None:
+        """Let main hold a row in each partition, and the branch the same."""
+        rows = {partition: [("0", "of main")] for partition in self.kind.partitions}
+        self.engine("put", table=self.table, rows=self._stated(rows))
+        self.engine("tag", table=self.table, name="begin")
+        self.engine("branch", table=self.table, name=self.kind.branch, tag="begin")
+        self.model.put(rows)
+        self.model.tagged["begin"] = self.model.contents
+        self._committed()
 
     def anything(self) -> None:
         """Do what writers do on any day."""
@@ -53,11 +66,11 @@ class Writers:
         elif draw < 0.86:
             self._do("statistics")
             self._committed()
-        elif draw < 0.9:
+        elif draw < 0.9 and self.kind.branch == "main":  # of a branch the engine cannot read tags
             self.tag()
         elif draw < 0.95:
             self.columns += 1
-            self.engine("alter", table=self.table, add_columns=[[f"added_{self.columns}", "STRING"]])
+            self.engine("alter", **self.kind.at(self.table), add_columns=[[f"added_{self.columns}", "STRING"]])
             self.done.append("alter: another column")
         else:
             self.watermark += 60_000
@@ -90,7 +103,7 @@ class Writers:
             return
         if self.kind.shape == "append with vectors":
             self._do("dv_delete", n=1)
-            read = contents_of(self.kind, self.engine("rows", table=self.table))
+            read = contents_of(self.kind, self.engine("rows", **self.kind.at(self.table)))
             for partition, rows in read.items():
                 assert not set(rows) - set(self.model.contents[partition]), (partition, rows)
             self.model.learn(read)
@@ -137,7 +150,7 @@ class Writers:
 
     def roll_back(self) -> None:
         """Go back to a snapshot that is there."""
-        there = [each[0] for each in self.engine("snapshots", table=self.table)["snapshots"]]
+        there = [each[0] for each in self.engine("snapshots", **self.kind.at(self.table))["snapshots"]]
         # of a commit with a compaction the first snapshot may hide rows, which the model does not follow
         snapshot = self.random.choice([id for id in there if id in self.model.at][-4:])
         self._do("rollback", snapshot=snapshot)
@@ -173,12 +186,9 @@ class Writers:
 
     def _do(self, command: str, note: str = "", **words: object) -> None:
         self.done.append(f"{command} {note or words}")
-        self.engine(command, table=self.table, **words)
+        self.engine(command, **self.kind.at(self.table), **words)
 
     def _committed(self) -> None:
         """Remember what the newest snapshot holds."""
-        found = [
-            int(path.name.removeprefix("snapshot-"))
-            for path in (self.engine.location(self.table) / "snapshot").glob("snapshot-*")
-        ]
+        found = snapshot_ids(branch_root(self.engine.location(self.table), self.kind.branch))
         self.model.committed(max(found, default=None))

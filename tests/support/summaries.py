@@ -128,7 +128,8 @@ def commits_compared(reporter: pytest.TerminalReporter) -> None:
     verdicts = [value for _, value in recorded(reporter, "commits", "passed", "failed")]
     if not verdicts:
         return
-    from tests.differential.commit_case import ACTS, RULES
+    from tests.differential.commit_case import ACTS
+    from tests.differential.commit_differences import RULES
 
     facts = sum((Counter(verdict["facts"]) for verdict in verdicts), Counter[str]())
     explained = sum((Counter(verdict["explained"]) for verdict in verdicts), Counter[str]())

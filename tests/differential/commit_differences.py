@@ -1,0 +1,116 @@
+"""How the engine and Lakesweep may differ where both do the same to a table, and what is a problem."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tests.differential import ours
+from tests.differential.commit_acts import Act, State, due, gone
+from tests.differential.commit_tables import DEFAULT_NAME, Kind, Partition
+from tests.differential.ours import Answer
+
+RULES: Mapping[str, str] = {
+    "nothing to do": "no partition is meant: the engine commits a snapshot without changes, ours commits nothing",
+    "comma": "a value holds a comma: the engine takes it for several values and drops others or fails",
+    "timestamp keys": "the engine cannot drop what it finds expired where a key is a timestamp",
+    "two defaults": "a string is spelt as null is: ours refuses to guess, the engine takes null",
+}
+"""Differences that are allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One judged act."""
+
+    kind: Kind
+    act: Act
+    before: State
+    engines: State
+    refusal: str | None
+    """Why the engine would not."""
+    ours: State
+    answer: Answer
+    documents: tuple[Mapping[str, Any], Mapping[str, Any]]
+    """The newest snapshot of the engine's table, and of ours."""
+
+    @property
+    def expected(self) -> frozenset[Partition]:
+        """Return the partitions that must be gone."""
+        return gone(self.kind, self.act, self.before)
+
+
+def problems(evidence: Evidence) -> Iterator[str]:
+    """Say everything that is wrong."""
+    before, ours, expected = evidence.before, evidence.ours, evidence.expected
+    rules = frozenset(explained(evidence))
+    said = f"{evidence.answer.messages} {json.dumps(evidence.answer.document, ensure_ascii=False)[:1500]}"
+    if "two defaults" in rules:
+        if ours != before:
+            yield "ours refused and committed all the same"
+        return
+    if evidence.refusal is not None and evidence.answer.messages == evidence.refusal:
+        return  # the engine stands beside itself
+    if evidence.answer.exit_code != 0:
+        yield f"ours ended with {evidence.answer.exit_code}; the engine: {evidence.refusal} | {said}"
+        return
+    left = frozenset(file for file in before.files if file[0] not in expected)
+    if ours.files != left:
+        yield f"ours left other files: too many {sorted(ours.files - left, key=repr)[:5]}, lost " + (
+            f"{sorted(left - ours.files, key=repr)[:5]}; to be gone: {sorted(expected, key=repr)}; {said}"
+        )
+    index = frozenset(file for file in before.index if file[0] not in expected)
+    if ours.index != index:
+        yield f"ours left other index files: {sorted(ours.index ^ index, key=repr)[:5]}"
+    if not expected and ours.snapshot != before.snapshot and evidence.answer.document:  # the engine has none
+        yield "ours committed though nothing is meant"
+    if not rules & {"comma", "timestamp keys"}:
+        if evidence.refusal is not None:
+            yield f"the engine refused: {evidence.refusal}"
+        elif (evidence.engines.files, evidence.engines.index) != (ours.files, ours.index):
+            yield f"the engine left other files: {sorted(ours.files ^ evidence.engines.files, key=repr)[:6]}"
+        elif "nothing to do" not in rules:
+            yield from _documents(evidence)
+
+
+_SAME = ("version", "schemaId", "commitIdentifier", "commitKind", "totalRecordCount", "deltaRecordCount", "watermark")
+_SAME += ("statistics", "nextRowId", "changelogManifestList", "changelogRecordCount", "properties", "id")
+
+
+def _documents(evidence: Evidence) -> Iterator[str]:
+    """Both snapshots say the same of what they have in common."""
+    theirs, own = evidence.documents
+    for key in _SAME:
+        if theirs.get(key) != own.get(key):
+            yield f"the snapshot's {key} is {own.get(key)}, the engine's is {theirs.get(key)}"
+    if ("indexManifest" in theirs) != ("indexManifest" in own):
+        yield f"only one snapshot has an index manifest: {theirs.get('indexManifest')} {own.get('indexManifest')}"
+
+
+def explained(evidence: Evidence) -> Iterator[str]:
+    """Yield the rules by which the engine or ours may differ here."""
+    act, kind, expected = evidence.act, evidence.kind, evidence.expected
+    theirs = evidence.before.partitions - evidence.engines.partitions
+    if not expected and evidence.ours.snapshot == evidence.before.snapshot != evidence.engines.snapshot:
+        yield "nothing to do"
+    if _asks_for_two(kind, act, evidence.before) and evidence.answer.exit_code in ours.REFUSED:
+        yield "two defaults"
+    if act.name != "expire-partitions" or (theirs == expected and evidence.refusal is None):
+        return
+    if any("," in (value or "") for partition in due(kind, act, evidence.before) for value in partition):
+        yield "comma"
+    elif evidence.refusal and any("TIMESTAMP" in type for _, type in kind.keys):
+        yield "timestamp keys"
+
+
+def _asks_for_two(kind: Kind, act: Act, before: State) -> bool:
+    """Tell whether a spec names null, and a string of the same spelling is there too."""
+    name = kind.options.get("partition.default-name", DEFAULT_NAME)
+    for spec in act.specs:
+        for position, key in enumerate(kind.names):
+            there = {partition[position] for partition in before.partitions}
+            if spec.get(key, "") in (None, name) and {None, name} <= there:
+                return True
+    return False
