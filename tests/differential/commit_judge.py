@@ -128,7 +128,9 @@ class Judge:
         if words[0] == "remove-orphan-files":
             roots = self.engine("references", table=self.table)
             needed = {path for root in roots for path in (*root["files"], *root["changelog"])}
-            taken = needed & {str(action["path"]) for action in answer.document.get("actions", ())}
+            planned = {str(action["path"]) for action in answer.document.get("actions", ())}
+            self.verdict.facts["orphans found"] += len(planned)
+            taken = needed & planned
             self.verdict.problems += [f"remove-orphan-files would take what a root needs: {path}" for path in taken]
 
     def by_our_expiry(self) -> None:
