@@ -27,6 +27,8 @@ FORMATTER = "partition.timestamp-formatter"
 PATTERN = "partition.timestamp-pattern"
 PARTITION_DEFAULT_NAME = "partition.default-name"
 
+_EXPIRATION = "partition.expiration-"
+_KNOWN = (EXPIRATION_TIME, STRATEGY, CHECK_INTERVAL, MAX_NUM, BATCH_SIZE)
 _MAX_PATTERN = 10_000
 
 
@@ -71,11 +73,19 @@ def partition_rules(
 
     Raises:
         RefusedError: `bad_option`: a value is invalid, or the time is not above 0. `custom_partition_expiration`: a
-            class of the table's owner decides.
+            class of the table's owner decides. `unknown_expiration_option`: a later version of Paimon may decide.
     """
     stated = {**options, **{key: value for key, value in (overrides or {}).items() if value is not None}}
     if EXPIRATION_TIME not in stated:
         return None
+    for option in sorted(stated):
+        if option.startswith(_EXPIRATION) and option not in _KNOWN:
+            # A later Paimon may keep partitions by it, such as the newest one.
+            raise RefusedError(
+                f"option {option} is not known to this version; expected no option about the expiry of partitions but "
+                f"{', '.join(_KNOWN)}; expire them in Paimon instead (CALL sys.expire_partitions)",
+                code="unknown_expiration_option",
+            )
     strategy = _strategy(stated)
     has_values = strategy == "values-time"
     with _options():

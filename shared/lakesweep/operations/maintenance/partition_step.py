@@ -38,7 +38,7 @@ _BY_WRITERS = frozenset(
     {
         *("catalog_not_declared", "rest_catalog", "metastore_partitions", "needs_engine_callbacks", "strict_mode"),
         *("zone_not_declared", "custom_partition_expiration", "sequence_property", "unknown_commit_option"),
-        "manifest_format",
+        *("manifest_format", "unknown_expiration_option"),
     }
 )
 """Codes about how a table is set up. If it is not `write-only`, its own writers expire partitions all the same."""
@@ -126,6 +126,7 @@ class PartitionStep:
             time_zone=rule.time_zone,
             force_check=True,  # the step has looked whether a check is due
             unattended=True,
+            names_roots=not self.is_pass,  # nobody reads a plan of each hour
             otherwise=rule.partitions,
         )
         report = expire_partitions(table, arguments, execute=execute and table.may_commit, view=view)

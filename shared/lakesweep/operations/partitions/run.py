@@ -59,6 +59,7 @@ def _planned(view: TableView, base: Base, task: Task) -> RunReport:
     if removed.is_empty:
         report = report_of(view.table, task.operation, "nothing_to_do", None)
         return replace(report, commits=commits, warnings=selection.warnings)
-    commits = replace(commits, shown_by=roots_that_show(view, task.contents, rows))
+    if task.names_roots:
+        commits = replace(commits, shown_by=roots_that_show(view, task.contents, rows))
     report = report_of(view.table, task.operation, "planned", None)
     return replace(report, commits=commits, warnings=(*warnings, *selection.warnings, *large(task, commits)))

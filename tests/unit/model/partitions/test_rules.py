@@ -94,6 +94,12 @@ def test_other_strategies(word: str) -> None:
     assert "partition.expiration-strategy" in str(caught.value) and "expire_partitions" in str(caught.value)
 
 
+def test_an_option_that_a_later_paimon_may_know() -> None:
+    with pytest.raises(RefusedError, match="expiration-retain-latest") as caught:
+        partition_rules({**TIME, "partition.expiration-retain-latest": "true"})
+    assert caught.value.code == "unknown_expiration_option"
+
+
 def test_update_time_needs_no_formatter() -> None:
     """As in Paimon, one that nobody uses may be wrong."""
     options = {
