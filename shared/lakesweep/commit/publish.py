@@ -7,7 +7,8 @@ The order of the steps is the safety argument:
 2. Create the snapshot only if none of its id exists. So of several writers that use the condition, one wins.
 3. If the put fails for any reason, look. Only the bytes at this place say what happened. The same put is sent again
    while nothing is there. Nothing is prepared anew while an earlier put may still take effect.
-4. Read the snapshot back, and list again: the base must still be there. Then the hint.
+4. List again: the snapshot must be there with the ETag that the put answered, and the base must still be there. If the
+   listing shows anything else, the bytes at this place decide. Then the hint.
 """
 
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ from lakesweep.errors import (
     PreconditionFailedError,
     StorageError,
 )
-from lakesweep.model.roots import BranchListing, branch_dir
+from lakesweep.model.roots import BranchListing, RootRef, branch_dir
 from lakesweep.storage.aws_client import was_repeated
 from lakesweep.storage.guard import GuardedStore
 from lakesweep.storage.store import Body, DeleteRequest, Store
@@ -73,6 +74,8 @@ class Publishing:
     """The snapshot document."""
     may_exist: bool = False
     """A put was sent, and nothing shows that it had no effect."""
+    _etag: str | None = None
+    """What the put answered; `None`: there was no answer that it succeeded."""
     _warnings: list[str] = field(default_factory=list)
 
     @property
@@ -106,8 +109,9 @@ class Publishing:
         ended = self._put()
         if ended is not None:
             return ended
-        ended = self._read_back()
-        if ended is None and (ended := self._check_base()) is None:
+        listed = self._listed()
+        ended = None if self._is_listed(listed) else self._read_back()
+        if ended is None and (ended := self._check_base(listed)) is None:
             self._warnings += write_hint(self._store, self.env.branch, listing, self.id)
         return ended or Published("ours", warnings=tuple(self._warnings))
 
@@ -161,7 +165,7 @@ class Publishing:
         """Send the put once, and return why it failed."""
         was_in_doubt, self.may_exist = self.may_exist, True
         try:
-            self._store.put(self.path, self.body, if_absent=True)
+            self._etag = self._store.put(self.path, self.body, if_absent=True)
         except (StorageError, LeaseLostError) as error:
             self.may_exist = was_in_doubt or not _had_no_effect(error)
             return error
@@ -216,12 +220,21 @@ class Publishing:
             return Published("base_vanished", f"{self._where}: a rollback removed it", "base_vanished")
         return None
 
-    def _check_base(self) -> Published | None:
-        """Make sure that the snapshot follows its base; `None`: it does, or nobody knows."""
+    def _listed(self) -> tuple[RootRef, ...] | None:
+        """Return the snapshots of the branch, `None` if the listing failed."""
         try:
-            snapshots = list_branch(self.env.table, self.env.branch, ("snapshot",)).snapshots
+            return list_branch(self.env.table, self.env.branch, ("snapshot",)).snapshots
         except MaintenanceError as error:
             self._warnings.append(f"{self._where} was created, but its base could not be checked: {error}")
+            return None
+
+    def _is_listed(self, snapshots: tuple[RootRef, ...] | None) -> bool:
+        """Tell whether a listing shows the snapshot as the put left it, so that it need not be read."""
+        return self._etag is not None and any(ref.id == self.id and ref.etag == self._etag for ref in snapshots or ())
+
+    def _check_base(self, snapshots: tuple[RootRef, ...] | None) -> Published | None:
+        """Make sure that the snapshot follows its base; `None`: it does, or nobody knows."""
+        if snapshots is None:
             return None
         ids = [ref.id for ref in snapshots]
         base = self.base.root.ref

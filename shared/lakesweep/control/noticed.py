@@ -47,15 +47,21 @@ class NoticingStore(WrappingStore):
         self._has_read |= key.startswith(self._folder)
         return body
 
+    def notice(self) -> None:
+        """Ask whether the control location knows the table, unless this call has asked before."""
+        if self._has_asked:
+            return
+        self._has_asked = True
+        with suppress(MaintenanceError):  # then nothing is noticed, which stops no run
+            self.is_new = not self._has_read and next(iter(self.list(self._folder)), None) is None
+        if self._table.location.startswith("s3://"):
+            with suppress(MaintenanceError):
+                self._table.read(_HINT, _MAX_HINT_BYTES)
+
     def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         """Write one document; see `Store.put`."""
-        if not self._has_asked and key.startswith(self._folder):
-            self._has_asked = True
-            with suppress(MaintenanceError):  # then nothing is noticed, which stops no run
-                self.is_new = not self._has_read and next(iter(self.list(self._folder)), None) is None
-            if self._table.location.startswith("s3://"):
-                with suppress(MaintenanceError):
-                    self._table.read(_HINT, _MAX_HINT_BYTES)
+        if key.startswith(self._folder):
+            self.notice()
         return super().put(key, data, if_absent=if_absent, if_match=if_match)
 
 
