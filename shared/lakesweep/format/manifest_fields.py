@@ -36,6 +36,17 @@ RAW_ENTRY = (
     ),
     RAW,
 )
+_FACTS_OF_FILE = (
+    Want("_LEVEL", "natural", required=True),
+    Want("_FILE_SIZE", "int", required=True),
+    Want("_ROW_COUNT", "int", required=True),
+    Want("_FIRST_ROW_ID", "int"),
+)
+FACTS = (*_BEFORE_FILE, Want("_FILE", "record", required=True, fields=_FACTS_OF_FILE))
+DATED_FACTS = (
+    *_BEFORE_FILE,
+    Want("_FILE", "record", required=True, fields=(*_FACTS_OF_FILE, Want("_CREATION_TIME", "int"))),
+)
 NAMES = (
     Want("_VERSION", "int", required=True),
     Want("_KIND", "int", required=True),

@@ -16,9 +16,9 @@ from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format.avro.container import AvroFile
 from lakesweep.format.avro.projection import read_blocks
 from lakesweep.format.avro.schema import parse_avro_schema
-from lakesweep.format.manifest import ManifestEntry, entries_of
-from lakesweep.format.manifest_fields import RAW_ENTRY
-from lakesweep.format.metadata_file import read_avro
+from lakesweep.format.manifest import ADD, DELETE, METADATA_VERSION, POSTPONE_BUCKET, ManifestEntry, entries_of
+from lakesweep.format.manifest_fields import DATED_FACTS, FACTS, RAW_ENTRY
+from lakesweep.format.metadata_file import check_version, read_avro
 from lakesweep.format.values.json_document import describe
 
 ADD_START = b"\x04\x00"
@@ -46,6 +46,10 @@ class RawEntry(NamedTuple):
         return self.record[1] == 0
 
 
+EntryFacts = tuple[bool, bytes, int, int, int | None, int | None]
+"""Of an entry: whether it adds a file, the partition, the file's size, its rows, its creation time and first row id."""
+
+
 @dataclass(frozen=True, slots=True)
 class RawManifest:
     """A manifest with a valid frame."""
@@ -70,6 +74,31 @@ class RawManifest:
                 if record[0] != _VERSION_BYTE or record[1] != kind << 1:
                     raise _odd_start(record, self.path)
                 yield new(RawEntry, (record, entry, file[-3], file[-2], file[-1]))
+
+    def facts(self, *, dated: bool) -> Iterator[EntryFacts]:
+        """Decode what counts of entries that are not copied, in half the time of `entries`.
+
+        Args:
+            dated: With creation times; otherwise there is none.
+
+        Raises:
+            FormatError: The file is damaged. A name is not checked.
+            UnsupportedFormatError: A later version wrote it.
+        """
+        path = self.path
+        created_ms = None
+        for rows in read_blocks(self._file, DATED_FACTS if dated else FACTS):
+            for version, kind, partition, bucket, (_, size, row_count, first_row_id, *times) in rows:
+                if version != METADATA_VERSION:
+                    check_version(version, METADATA_VERSION, path)
+                if (kind != ADD and kind != DELETE) or bucket < POSTPONE_BUCKET or size < 0 or row_count < 0:
+                    raise FormatError(
+                        f"{path}: expected a kind, bucket, size and row count of an entry, found {kind}, {bucket}, "
+                        f"{size} and {row_count}"
+                    )
+                if dated:
+                    (created_ms,) = times
+                yield kind == ADD, partition, size, row_count, created_ms, first_row_id
 
 
 def read_raw_manifest(body: bytes, path: str, *, expected_size: int | None = None) -> RawManifest:

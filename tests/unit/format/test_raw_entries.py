@@ -61,6 +61,23 @@ def test_every_record_comes_with_its_bytes(schema: Schema, codec: str) -> None:
     assert [raw.first_row_id for raw in found] == [each["_FILE"].get("_FIRST_ROW_ID") for each in records]
     assert [raw.is_add for raw in found] == [each["_KIND"] == 0 for each in records]
     assert manifest.schema_text == read_container(body, "m").schema_text
+    entries = [raw.entry for raw in found]
+    facts = [(entry.is_add, entry.partition, entry.file_size, entry.row_count) for entry in entries]
+    ids = [raw.first_row_id for raw in found]
+    times = [raw.creation_time_ms for raw in found]
+    assert list(manifest.facts(dated=True)) == [(*each, *rest) for each, *rest in zip(facts, times, ids, strict=True)]
+    assert list(manifest.facts(dated=False)) == [(*each, None, last) for each, last in zip(facts, ids, strict=True)]
+
+
+@pytest.mark.parametrize("wrong", [{"kind": 2}, {"_FILE_SIZE": -1}, {"_ROW_COUNT": -1}, {"_BUCKET": -3}])
+@pytest.mark.parametrize("dated", [False, True])
+def test_facts_that_cannot_be(wrong: dict[str, Any], dated: bool) -> None:
+    """Whatever adds up to something is checked as in an entry."""
+    manifest = read_raw_manifest(avro_file(NEW_MANIFEST, [manifest_record("data-1-0.parquet", **wrong)]), "m")
+    with pytest.raises(FormatError, match="expected a kind, bucket, size and row count"):
+        list(manifest.facts(dated=dated))
+    with pytest.raises(FormatError):
+        list(manifest.entries())
 
 
 @settings(max_examples=30)

@@ -15,7 +15,7 @@ from typing import TypeVar
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StorageError
 from lakesweep.format.manifest import ManifestMeta
 from lakesweep.format.manifest_list_writer import RawList, read_raw_list
-from lakesweep.format.raw_entries import RawManifest, read_raw_manifest
+from lakesweep.format.raw_entries import EntryFacts, RawEntry, RawManifest, read_raw_manifest
 from lakesweep.format.snapshot import Snapshot
 from lakesweep.format.values.binary_row import decode_row
 from lakesweep.format.values.data_type import DataType
@@ -159,38 +159,62 @@ class Contents:
         return part
 
     def _tallied(self, meta: ManifestMeta, manifest: RawManifest) -> Part:
+        """Add up a manifest. Only one that names a partition which may be dropped is decoded with its records."""
+        raws = list(manifest.entries()) if self._is_promising(meta) else None
+        facts = manifest.facts(dated=self.may_drop is None) if raws is None else map(_facts_of, raws)
         tallies: dict[bytes, Tally] = {}
-        wanted: dict[bytes, bool] = {}
-        entries: list[TextEntry] = []
         added = deleted = next_row_id = 0
-        for raw in manifest.entries():
-            entry = raw.entry
-            row = entry.partition
+        for is_add, row, size, row_count, created_ms, first_row_id in facts:
             tally = tallies.get(row)
             if tally is None:
                 tally = tallies[row] = Tally()
-                wanted[row] = self.may_drop is not None and self.may_ask(row)
-            if entry.is_add:
+            if is_add:
                 added += 1
                 tally.files += 1
-                tally.rows += entry.row_count
-                tally.size_bytes += entry.file_size
+                tally.rows += row_count
+                tally.size_bytes += size
             else:
                 deleted += 1
                 tally.files -= 1
-                tally.rows -= entry.row_count
-                tally.size_bytes -= entry.file_size
-            if raw.creation_time_ms is None:
+                tally.rows -= row_count
+                tally.size_bytes -= size
+            if created_ms is None:
                 tally.is_undated = True
-            elif tally.newest_ms is None or raw.creation_time_ms > tally.newest_ms:
-                tally.newest_ms = raw.creation_time_ms
-            if raw.first_row_id is not None:
-                next_row_id = max(next_row_id, raw.first_row_id + entry.row_count)
-            if wanted[row]:
-                entries.append((manifest.schema_text, raw))
+            elif tally.newest_ms is None or created_ms > tally.newest_ms:
+                tally.newest_ms = created_ms
+            if first_row_id is not None:
+                next_row_id = max(next_row_id, first_row_id + row_count)
         if (added, deleted) != (meta.added_count, meta.deleted_count):
             raise FormatError(
                 f"{manifest.path}: expected {meta.added_count} added and {meta.deleted_count} deleted files as its "
                 f"list states, found {added} and {deleted}"
             )
-        return Part(meta, tallies, None if self.may_drop is None else tuple(entries), next_row_id)
+        return Part(meta, tallies, self._wanted(manifest, frozenset(tallies), raws), next_row_id)
+
+    def _wanted(
+        self, manifest: RawManifest, rows: frozenset[bytes], raws: Sequence[RawEntry] | None
+    ) -> tuple[TextEntry, ...] | None:
+        """Return the entries of partitions that may be dropped, `None` if it is not known yet which these are."""
+        if self.may_drop is None:
+            return None
+        wanted = frozenset(filter(self.may_ask, rows))
+        if not wanted:
+            return ()
+        found = manifest.entries() if raws is None else raws
+        return tuple((manifest.schema_text, raw) for raw in found if raw.entry.partition in wanted)
+
+    def _is_promising(self, meta: ManifestMeta) -> bool:
+        """Guess from its statistics whether a manifest names a partition that may be dropped. Time depends on it."""
+        if self.may_drop is None:
+            return False
+        try:
+            return any(row is None or self.may_ask(row) for row in (meta.partition_min, meta.partition_max))
+        except FormatError:
+            return True
+
+
+def _facts_of(raw: RawEntry) -> EntryFacts:
+    entry = raw.entry
+    return (
+        entry.is_add, entry.partition, entry.file_size, entry.row_count, raw.creation_time_ms, raw.first_row_id
+    )  # fmt: skip
