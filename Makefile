@@ -344,6 +344,10 @@ bench-fan-out: install ## Measure the scan for orphan files by functions, beside
 bench-tags: install ## Measure the deletion of a hundred tags that alone hold 100 000 files
 	@$(BIN)/python -m benchmarks.tags $(ARGS)
 
+.PHONY: bench-partitions
+bench-partitions: install jars ## Measure expiring and dropping partitions beside the Java engine (needs versitygw)
+	@$(BIN)/python -m benchmarks.partitions $(ARGS)
+
 .PHONY: clean
 clean: ## Remove everything that these commands made
 	rm -rf .venv build dist .aws-sam .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -3,7 +3,8 @@
     python -m benchmarks.proxy HOST PORT
 
 prints the port it listens on (loopback) and runs until its standard input ends. `GET /__proxy/reset?ms=20` forgets the
-counts and sets the latency; `GET /__proxy/counts` answers with the counts as JSON.
+counts and sets the latency; `GET /__proxy/counts` answers with the counts as JSON, `GET /__proxy/log` with what was
+asked for since, in order, each as its kind and its path, of a listing with the prefix.
 
 Only the requests are parsed. A client of HTTP/1.1 that does not pipeline sends its next request after it has the whole
 answer, so answers are handed through as they come.
@@ -15,7 +16,7 @@ import asyncio
 import json
 import sys
 from collections import Counter
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 _END = b"\r\n\r\n"
 _LIST = frozenset({"list-type", "prefix", "delimiter"})
@@ -29,6 +30,7 @@ class Settings:
         self.port = port
         self.latency_s = 0.0
         self.counts: Counter[str] = Counter()
+        self.log: list[list[str]] = []
 
 
 class Back(asyncio.Protocol):
@@ -110,7 +112,9 @@ class Front(asyncio.Protocol):
                 length = int(value)
             elif name == b"transfer-encoding":
                 raise ValueError(f"{method} {target}: this proxy expects bodies with a Content-Length")
-        self._settings.counts[_kind(method, target)] += 1
+        kind = _kind(method, target)
+        self._settings.counts[kind] += 1
+        self._settings.log.append([kind, _path(target)])
         self._settings.counts["bytes_up"] += length
         self._held = True
         if self._settings.latency_s:
@@ -148,8 +152,9 @@ class Front(asyncio.Protocol):
         asked = urlsplit(target)
         if asked.path == "/__proxy/reset":
             self._settings.counts.clear()
+            self._settings.log.clear()
             self._settings.latency_s = float(parse_qs(asked.query).get("ms", ["0"])[0]) / 1000
-        body = json.dumps(self._settings.counts).encode()
+        body = json.dumps(self._settings.log if asked.path == "/__proxy/log" else self._settings.counts).encode()
         self._client.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
 
 
@@ -161,6 +166,13 @@ def _kind(method: str, target: str) -> str:
     if method == "POST":
         return "DeleteObjects" if "delete" in asked else "POST"
     return method
+
+
+def _path(target: str) -> str:
+    """Return what a request is about: of a listing, the bucket and the prefix."""
+    asked = urlsplit(target)
+    prefix = parse_qs(asked.query).get("prefix")
+    return unquote(asked.path) if prefix is None else f"{unquote(asked.path).rstrip('/')}/{prefix[0]}"
 
 
 async def _serve(settings: Settings) -> None:

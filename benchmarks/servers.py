@@ -62,10 +62,13 @@ class S3:
         """Return requests by kind since the last reset."""
         return {kind: n for kind, n in sorted(self._ask("counts").items()) if kind not in _NOT_REQUESTS}
 
-    def _ask(self, what: str) -> dict[str, int]:
+    def log(self) -> list[tuple[str, str]]:
+        """Return kind and path of each request since the last reset, in order; a path begins with the bucket."""
+        return [(kind, path.lstrip("/")) for kind, path in self._ask("log")]
+
+    def _ask(self, what: str) -> Any:
         with urllib.request.urlopen(f"{self.proxied}/__proxy/{what}") as answer:
-            result: dict[str, int] = json.load(answer)
-            return result
+            return json.load(answer)
 
     def upload(self, folder: Path, bucket: str, prefix: str) -> int:
         """Put every file of a folder below a prefix; return how many."""
