@@ -59,13 +59,19 @@ def test_the_demo_proves_itself(tmp_path: Path) -> None:
 
     found: dict[str, Any] = json.loads(process.stdout)
     assert (found["operation"], found["status"], found["problems"]) == ("demo", "done", [])
-    assert (found["commits"], found["events"], sum(found["runs"].values())) == (commits, commits, commits)
+    newest = commits + 1
+    assert (found["commits"], found["events"], sum(found["runs"].values())) == (commits, newest, newest)
     assert found["runs"]["done"] > commits // 2
-    assert found["snapshots"] == list(range(commits + 1 - len(found["snapshots"]), commits + 1))
+    assert found["snapshots"] == list(range(newest + 1 - len(found["snapshots"]), newest + 1))
     assert 3 <= len(found["snapshots"]) <= 5
 
+    dropped, (table, latest, before, *_) = found["dropped"], found["read"]
+    assert (dropped["partition"], dropped["snapshots"]) == ("region=north", [newest])
+    assert before["rows"] - dropped["rows"] == table["rows"] == latest["rows"], "an independent reader agrees"
+    assert dropped["rows"] > 0
+
     removed, kept = found["removed"], found["kept"]
-    assert removed["by_kind"]["snapshot"] == commits - len(found["snapshots"])
+    assert removed["by_kind"]["snapshot"] == newest - len(found["snapshots"])
     assert removed["by_kind"]["data"] > commits * 3 // 4
     assert removed["by_kind"]["manifest_list"] > commits * 5 // 4
     assert removed["count"] == sum(removed["by_kind"].values()) == sum(removed["by_reason"].values())
@@ -159,6 +165,23 @@ class TestProof:
         assert any("which is tagged, is left" in problem for problem in problems)
         assert f"{key} was reported as deleted, but exists" in problems
 
+    def test_a_partition_that_still_shows(self, told: Told) -> None:
+        """A dropped partition whose rows a reader finds would be named, and so is a drop that was not made."""
+        expected = told.orders.expected
+        assert {row[1] for row in expected[-1]} == {"south"}
+        told.orders.expected = [*expected[:-1], expected[-2]]
+        try:
+            problems = told.problems()
+        finally:
+            told.orders.expected = expected
+        assert problems[0].startswith(f"the table holds {len(expected[-1])} rows")
+        drop = replace(told.story.drop, status="gave_up", commits=None)
+        problems = told.problems(story=replace(told.story, drop=drop))
+        assert problems == (
+            "the drop of a partition ended as gave_up",
+            f"the drop of a partition committed snapshots []; expected snapshot {MIN_COMMITS + 1}",
+        )
+
     def test_a_deletion_without_a_report(self, told: Told) -> None:
         """Every object that is gone is accounted for."""
         problems = told.problems(story=replace(told.story, reports=told.story.reports[:-1]))
@@ -175,7 +198,7 @@ class TestProof:
         finally:
             told.orders.expected = expected
         assert problems[0].startswith("the table holds")
-        assert problems[1].startswith(f"snapshot {MIN_COMMITS} holds")
+        assert problems[1].startswith(f"snapshot {MIN_COMMITS + 1} holds")
 
     def test_a_scheduled_tag_that_was_not_made(self, told: Told) -> None:
         """The first pass makes the tag of yesterday."""

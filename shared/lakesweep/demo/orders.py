@@ -81,8 +81,13 @@ class Orders:
             added = {region: self._new_rows(region) for region in REGIONS}
             self._write(tuple(row for rows in added.values() for row in rows))
             self._partitions = {region: self._partitions.get(region, ()) + rows for region, rows in added.items()}
-        self.expected.append(tuple(sorted(row for rows in self._partitions.values() for row in rows)))
+        self._expect()
         return snapshot_id
+
+    def dropped(self, region: str) -> None:
+        """Expect that the next snapshot is somebody else's, and lacks a partition."""
+        del self._partitions[region]
+        self._expect()
 
     def tag(self, name: str, snapshot_id: int) -> None:
         """Give a snapshot a name that keeps it readable after it expires."""
@@ -100,6 +105,9 @@ class Orders:
     def read_latest(self) -> tuple[Row, ...]:
         """Read the table as a query without time travel does."""
         return _rows(self._table)[0]
+
+    def _expect(self) -> None:
+        self.expected.append(tuple(sorted(row for rows in self._partitions.values() for row in rows)))
 
     def _new_rows(self, region: str) -> tuple[Row, ...]:
         ids = range(self._next_id, self._next_id + ROWS_PER_PARTITION)

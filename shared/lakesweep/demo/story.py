@@ -1,7 +1,8 @@
-"""The story: forty times a commit, its event, and the maintenance that the event causes.
+"""The story: forty times a commit, its event, and the maintenance that the event causes. Then Lakesweep commits itself.
 
 The deployed functions do the same for all tables. An event becomes a hint, the hints of one table become one run, and
-`maintain` applies the table's own options.
+`maintain` applies the table's own options. At the end `drop-partition` commits a snapshot without one partition, which
+causes an event like any other.
 """
 
 import json
@@ -12,11 +13,12 @@ from functools import cache, partial
 from lakesweep.aws.events import CommitHint
 from lakesweep.control.area import ControlArea
 from lakesweep.demo.local_aws import LocalAws
-from lakesweep.demo.orders import Orders
+from lakesweep.demo.orders import REGIONS, Orders
 from lakesweep.model.plan import Delete, Put
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import TableRef
 from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
+from lakesweep.operations.registry import run_operation
 from lakesweep.runs.session import Table
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
@@ -24,8 +26,11 @@ from lakesweep.storage.requests import RequestCounter
 TAG = "first-quarter"
 """Name of the manual tag."""
 TAG_FOLDER = "tag/tag-"
+DROPPED = REGIONS[0]
+"""The region whose partition is dropped."""
 
-Maintain = Callable[[CommitHint], RunReport]
+TableAt = Callable[[str, str], Table]
+"""Location and branch -> the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +38,24 @@ class Story:
     """What happened in the demo."""
 
     commits: int
+    """Commits of the writer; Lakesweep makes one more."""
     tagged_id: int
     """The tagged snapshot, which expires later."""
     hints: tuple[CommitHint, ...]
     """The hints as they arrived; each caused one run."""
+    drop: RunReport
+    """Of the run that dropped a partition."""
     reports: tuple[RunReport, ...]
+    """Of the maintenance, a run for each hint."""
     written: Mapping[str, int]
     """Key -> size in bytes of every object that was ever in the table. Without maintenance all would still be there."""
     requests: Mapping[str, int]
     """Kind -> number of Lakesweep's requests."""
+
+    @property
+    def newest_id(self) -> int:
+        """The id of the newest snapshot, which is Lakesweep's."""
+        return self.commits + 1
 
     def deletes(self) -> tuple[Delete, ...]:
         """Return every deletion that a run planned and executed."""
@@ -68,36 +82,47 @@ class Story:
 def tell(aws: LocalAws, orders: Orders, commits: int, progress: Callable[[int], None]) -> Story:
     """Let the writer commit, and maintain the table after each commit."""
     counter = RequestCounter()
-    run = maintainer(aws, counter)
+    table_at = opener(aws, counter)
     tagged_id = commits // 4
     hints: list[CommitHint] = []
     reports: list[RunReport] = []
     written: dict[str, int] = {}
+
+    def maintain_hinted() -> None:
+        written.update(aws.sizes(orders.folder))
+        for hint in aws.commit_hints():
+            hints.append(hint)
+            table = table_at(hint.location, hint.branch)
+            reports.append(maintain(table, MaintainArguments(committed_id=hint.snapshot_id), execute=True))
+
     for _ in range(commits):
         snapshot_id = orders.commit()
         if snapshot_id == tagged_id:
             orders.tag(TAG, snapshot_id)
-        written |= aws.sizes(orders.folder)
-        for hint in aws.commit_hints():
-            hints.append(hint)
-            reports.append(run(hint))
+        maintain_hinted()
         progress(snapshot_id)
-    return Story(commits, tagged_id, tuple(hints), tuple(reports), written, counter.snapshot())
+    # No file of the table says which catalog it has, so the caller does. This one has no lock: Lakesweep looks once
+    # more, some seconds after its commit, whether another writer has replaced the snapshot.
+    asked = {"partition": [f"region={DROPPED}"], "catalog_type": "filesystem"}
+    drop = run_operation(table_at(orders.location, "main"), "drop-partition", asked, execute=True)
+    if drop.status == "done":
+        orders.dropped(DROPPED)
+        maintain_hinted()
+    return Story(commits, tagged_id, tuple(hints), drop, tuple(reports), written, counter.snapshot())
 
 
-def maintainer(aws: LocalAws, counter: RequestCounter) -> Maintain:
-    """Return a function that runs `maintain` on the table of a hint. It opens each store once, like a warm function."""
+def opener(aws: LocalAws, counter: RequestCounter) -> TableAt:
+    """Return a function that opens tables. It opens each store once, like a warm function."""
     open_counted = partial(open_store, counter=counter, settings=aws.settings)
     store_at = cache(open_counted)
 
-    def run(hint: CommitHint) -> RunReport:
-        table = Table(
-            ref=TableRef(hint.location, hint.branch),
-            store=store_at(hint.location),
-            area=ControlArea(store_at(f"s3://{aws.control_bucket}"), hint.location),
+    def table_at(location: str, branch: str) -> Table:
+        return Table(
+            ref=TableRef(location, branch),
+            store=store_at(location),
+            area=ControlArea(store_at(f"s3://{aws.control_bucket}"), location),
             open_store=open_counted,
             counter=counter,
         )
-        return maintain(table, MaintainArguments(committed_id=hint.snapshot_id), execute=True)
 
-    return run
+    return table_at

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from lakesweep.demo.orders import OPTIONS
 from lakesweep.demo.proof import Proof
-from lakesweep.demo.story import TAG, Story
+from lakesweep.demo.story import DROPPED, TAG, Story
 
 _PARTICULARS = (
     (re.compile(r"\bsnapshot [0-9]+"), "a snapshot"),
@@ -43,6 +43,7 @@ def document(location: str, story: Story, proof: Proof, left: Mapping[str, int],
         "runs": _counted(report.status for report in story.reports),
         "snapshots": list(proof.snapshots),
         "tag": {"name": TAG, "snapshot": story.tagged_id},
+        "dropped": _dropped(story),
         "scheduled_tags": [{"name": name, "snapshot": number} for name, number in story.scheduled().items()],
         "removed": {
             "count": len(deletes),
@@ -70,6 +71,11 @@ def lines(location: str, story: Story, proof: Proof, left: Mapping[str, int], se
     deletes = story.deletes()
     runs = _counted(report.status for report in story.reports)
     yield f"{story.commits} commits, {len(story.hints)} events, a run of maintain after each: {_listed(runs)}"
+    if dropped := story.drop.commits:
+        yield (
+            f"Then drop-partition committed snapshot {story.newest_id}, without the {dropped.rows:,} rows of "
+            f"region={DROPPED}; its event caused the last run"
+        )
     yield ""
     removed_bytes: Counter[str] = Counter()
     for delete in deletes:
@@ -109,6 +115,12 @@ def lines(location: str, story: Story, proof: Proof, left: Mapping[str, int], se
         yield from (f"  {problem}" for problem in proof.problems)
     else:
         yield f"Every needed object is there, and no other, after {seconds:.0f} s on {location}"
+
+
+def _dropped(story: Story) -> dict[str, object]:
+    commits = story.drop.commits
+    snapshots = [commit.snapshot_id for commit in commits.made] if commits else []
+    return {"partition": f"region={DROPPED}", "snapshots": snapshots, "rows": commits.rows if commits else 0}
 
 
 def _counted(words: Iterable[str]) -> dict[str, int]:
