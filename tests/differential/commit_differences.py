@@ -66,6 +66,7 @@ def problems(evidence: Evidence) -> Iterator[str]:
         yield f"ours left other index files: {sorted(ours.index ^ index, key=repr)[:5]}"
     if not expected and ours.snapshot != before.snapshot and evidence.answer.document:  # the engine has none
         yield "ours committed though nothing is meant"
+    yield from _said(evidence)
     if not rules & {"comma", "timestamp keys"}:
         if evidence.refusal is not None:
             yield f"the engine refused: {evidence.refusal}"
@@ -73,6 +74,27 @@ def problems(evidence: Evidence) -> Iterator[str]:
             yield f"the engine left other files: {sorted(ours.files ^ evidence.engines.files, key=repr)[:6]}"
         elif "nothing to do" not in rules:
             yield from _documents(evidence)
+
+
+def _said(evidence: Evidence) -> Iterator[str]:
+    """What ours says that it dropped is what is gone, and nobody has replaced a snapshot of ours."""
+    commits = evidence.answer.document.get("commits")
+    if not commits:
+        return
+    gone_files = evidence.before.files - evidence.ours.files
+    counts = {
+        "partitions": len({file[0] for file in gone_files}),
+        "files": len(gone_files),
+        "rows": sum(file[-1] for file in gone_files),
+        "replaced": 0,
+    }
+    for name, count in counts.items():
+        said = sum(made[name] for made in commits["made"])
+        if said != count:
+            yield f"ours says {said} {name}, and it is {count}: {json.dumps(commits)[:1000]}"
+    named = {tuple(each["values"].values()) for each in commits["partitions"]}
+    if len(named) != counts["partitions"]:
+        yield f"ours names {sorted(named, key=repr)}, and these are gone: {sorted(evidence.expected, key=repr)}"
 
 
 _SAME = ("version", "schemaId", "commitIdentifier", "commitKind", "totalRecordCount", "deltaRecordCount", "watermark")
