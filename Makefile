@@ -254,8 +254,8 @@ differential-branches: install jars ## Compare rollback and branches with the Ja
 build/rust-reader/.installed: requirements/rust-reader.txt .venv/.locked
 	@echo "Installing the Rust reader into build/rust-reader (about 280 MB on disk)"
 	@rm -rf build/rust-reader
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --no-deps --require-hashes \
-		--target build/rust-reader $(SOURCE) -r requirements/rust-reader.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --target build/rust-reader $(WHEELS) \
+		-r requirements/rust-reader.txt
 	@touch $@
 
 .PHONY: rust-reader
