@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from lakesweep.commit.allowed import refuse_commit
 from lakesweep.commit.base import Base
 from lakesweep.format.index_manifest_writer import RawIndex
+from lakesweep.format.manifest import ManifestEntry
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.commits_report import CommitsReport, PartitionSummary
 from lakesweep.model.partitions.expiry import Due
@@ -73,9 +74,15 @@ def rows_of(due: Sequence[Due]) -> frozenset[bytes]:
 def summary_of(
     schema: TableSchema, task: Task, content: Content, selection: Selection, removed: Removed
 ) -> CommitsReport:
-    """Return what a report says of the partitions to take out."""
+    """Return what a report says of the partitions to take out.
+
+    A file that waits for its bucket may stay (`removed_of`), so only files that go are counted.
+    """
+    going: dict[bytes, list[ManifestEntry]] = {}
+    for _, raw in removed.files:
+        going.setdefault(raw.entry.partition, []).append(raw.entry)
     return CommitsReport(
-        partitions=tuple(_partition(schema, each) for each in selection.due),
+        partitions=tuple(_partition(schema, each, going.get(each.facts.row, ())) for each in selection.due),
         rows=removed.row_count,
         files=len(removed.files),
         bytes=removed.size_bytes,
@@ -88,15 +95,15 @@ def summary_of(
     )
 
 
-def _partition(schema: TableSchema, due: Due) -> PartitionSummary:
+def _partition(schema: TableSchema, due: Due, going: Sequence[ManifestEntry]) -> PartitionSummary:
     facts = due.facts
     keys, types = schema.partition_keys, schema.partition_types
     return PartitionSummary(
         partition_name(keys, types, facts.values),
         {key: value_name(value, type_) for key, type_, value in zip(keys, types, facts.values, strict=True)},
-        facts.rows,
-        facts.files,
-        facts.size_bytes,
+        sum(entry.row_count for entry in going),
+        len(going),
+        sum(entry.file_size for entry in going),
         due.time_ms,
         due.why,
     )

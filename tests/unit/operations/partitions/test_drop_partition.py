@@ -147,3 +147,12 @@ def test_expiry_deletes_the_files_once_no_root_needs_them() -> None:
     world.drop("dt=20240101")
     assert world.expire().status == "done"
     assert {key.split("/")[0] for key in sorted(world.keys()) if key.startswith("dt=")} == {"dt=20240102"}
+
+
+def test_files_that_wait_for_their_bucket_stay_and_are_not_counted() -> None:
+    world = PartitionWorld(options={"bucket": "2"})
+    world.table.commit("+A", "+B", partition=("20240101",), bucket={"A": 0, "B": -2})
+    commits = world.drop("dt=20240101", execute=False).commits
+    assert commits is not None
+    assert [(each.rows, each.files) for each in commits.partitions] == [(10, 1)]
+    assert (commits.rows, commits.files) == (10, 1)
