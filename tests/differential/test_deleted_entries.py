@@ -85,6 +85,7 @@ def test_of_the_engine(engine: Engine, tmp_path: Path, kind: Kind) -> None:
     _judge(engine, table, kind, tmp_path)
 
 
+@pytest.mark.long
 def test_of_version_0_9(engine: Engine, old_engine_classpath: str, tmp_path: Path) -> None:
     classes = compiled(old_engine_classpath, OLD)
     subprocess.run(
