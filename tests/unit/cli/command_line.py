@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +69,17 @@ def write_table(folder: Path, *, commits: int = 6, options: dict[str, str] | Non
 def contents(folder: Path) -> dict[str, bytes]:
     """Return every file below a folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def write_partitioned(folder: Path) -> None:
+    """Write a table with the partitions that the examples name, all of them old."""
+    table = TableBuilder(
+        LocalStore(str(folder)),
+        partition_keys=("dt", "hr"),
+        options={"partition.expiration-time": "7 d", "partition.timestamp-formatter": "yyyyMMdd"},
+        start_ms=int(datetime(2026, 1, 30, 10, tzinfo=UTC).timestamp() * 1000),
+    )
+    for dt in ("20240101", "20240102", None):
+        for hr in ("08", "09"):
+            table.commit(f"+F{dt}-{hr}", partition=(dt, hr))
+    table.tag("month-end")

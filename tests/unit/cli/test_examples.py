@@ -23,7 +23,7 @@ from tests.support.metadata_files import stable_uuid
 from tests.support.moto_events import show_event_bridge
 from tests.support.s3_server import moto_endpoint, seed_moto, versioned_bucket
 from tests.support.table_builder import TableBuilder
-from tests.unit.cli.command_line import Answer, call
+from tests.unit.cli.command_line import Answer, call, write_partitioned
 
 EXAMPLES = [example for command in COMMANDS for example in command.examples]
 EXAMPLES += [example for _, commands in GROUPS.values() for command in commands for example in command.examples]
@@ -109,20 +109,6 @@ def write_lake(folder: Path) -> None:
     old = (BEGAN - timedelta(days=1)).timestamp()
     for path in folder.rglob("*"):
         os.utime(path, (old, old))
-
-
-def write_partitioned(folder: Path) -> None:
-    """Write a table with the partitions that the examples name, all of them old."""
-    table = TableBuilder(
-        LocalStore(str(folder)),
-        partition_keys=("dt", "hr"),
-        options={"partition.expiration-time": "7 d", "partition.timestamp-formatter": "yyyyMMdd"},
-        start_ms=int(BEGAN.timestamp() * 1000),
-    )
-    for dt in ("20240101", "20240102", None):
-        for hr in ("08", "09"):
-            table.commit(f"+F{dt}-{hr}", partition=(dt, hr))
-    table.tag("month-end")
 
 
 @pytest.fixture(scope="module")

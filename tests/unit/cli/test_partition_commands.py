@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.command_line import call
-from tests.unit.cli.test_examples import write_partitioned
+from tests.unit.cli.command_line import call, write_partitioned
 
 DROP = ("--partition", "dt=20240101,hr=08")
 COMMIT = ("--catalog-type", "filesystem", "--execute")

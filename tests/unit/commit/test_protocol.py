@@ -8,13 +8,17 @@ import pytest
 
 from lakesweep.commit.environment import Attempt, Prepared
 from lakesweep.commit.loop import commit
+from lakesweep.control.intent import Intent
 from lakesweep.control.lease import acquire
 from lakesweep.errors import HeldBackError, LeaseHeldError, OutOfTimeError, RefusedError
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.wrappers.remembering import MetadataCache, RememberingStore
 from tests.support.commit_scene import Acting, Scene, prepared_on
 from tests.support.faulty_store import Switch
-from tests.unit.control.test_lease import intent
+
+
+def intent(plan_id: str) -> Intent:
+    return Intent(plan_id=plan_id, branch="main", end_id=3, runs=("r1",), created_ms=0, grace_ms=0)
 
 
 @pytest.mark.parametrize("branch", ["main", "b"])

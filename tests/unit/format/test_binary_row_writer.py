@@ -14,33 +14,11 @@ from lakesweep.format.values.binary_row import Timestamp, decode_row
 from lakesweep.format.values.binary_row_writer import encode_row
 from lakesweep.format.values.data_type import parse_data_type
 from tests.support import binary_row as independent
-
-from .test_binary_row import VERIFIED
+from tests.unit.format.row_samples import VALUES, VERIFIED
 
 EPOCH = datetime(1970, 1, 1)
 WITHOUT_ROOM = "00000001 00010000 00000000 00000000 00000000"
 """Null without the room of its type, as releases before 1.2 wrote it into statistics."""
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
-VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "BOOLEAN": st.booleans(),
-    "TINYINT": st.integers(-(1 << 7), (1 << 7) - 1),
-    "SMALLINT": st.integers(-(1 << 15), (1 << 15) - 1),
-    "INT": st.integers(-(1 << 31), (1 << 31) - 1),
-    "BIGINT": st.integers(-(1 << 63), (1 << 63) - 1),
-    "FLOAT": st.floats(width=32, allow_nan=False),
-    "DOUBLE": st.floats(allow_nan=False),
-    "DATE": st.dates(),
-    "STRING": TEXTS,
-    "CHAR(9)": TEXTS,
-    "BYTES": st.binary(max_size=20),
-    "BINARY(8)": st.binary(max_size=8),
-    "DECIMAL(9, 2)": st.integers(1 - 10**9, 10**9 - 1).map(lambda number: Decimal(number).scaleb(-2)),
-    "DECIMAL(18, 0)": st.integers(1 - 10**18, 10**18 - 1).map(Decimal),
-    "DECIMAL(28, 9)": st.integers(1 - 10**28, 10**28 - 1).map(lambda number: Decimal(number).scaleb(-9)),
-    "TIMESTAMP(3)": st.datetimes().map(lambda at: at.replace(microsecond=at.microsecond // 1000 * 1000)),
-    "TIMESTAMP(6)": st.datetimes(),
-    "TIMESTAMP_LTZ(6)": st.datetimes(),
-}
 
 
 def ours(value: Any) -> Any:

@@ -16,9 +16,9 @@ from lakesweep.format.values.binary_row_writer import encode_row
 from lakesweep.format.values.data_type import parse_data_type
 from tests.support import binary_row as independent
 from tests.support import metadata_files
+from tests.unit.format.row_samples import VALUES
 
 from .samples import EMPTY_ROW
-from .test_binary_row_writer import VALUES
 
 
 def collected(names: tuple[str, ...], rows: list[bytes]) -> tuple[bytes, bytes, tuple[int, ...]]:

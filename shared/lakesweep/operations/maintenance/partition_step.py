@@ -125,8 +125,7 @@ class PartitionStep:
             options={key: value for key, value in self.options.items() if key in PARTITION_OPTIONS | COMMIT_OPTIONS},
             time_zone=rule.time_zone,
             force_check=True,  # the step has looked whether a check is due
-            unattended=True,
-            names_roots=not self.is_pass,  # nobody reads a plan of each hour
+            unattended=execute or self.is_pass,
             otherwise=rule.partitions,
         )
         report = expire_partitions(table, arguments, execute=execute and table.may_commit, view=view)

@@ -74,8 +74,6 @@ class ExpirePartitionsArguments:
     """Check now, even if the last check is more recent than `partition.expiration-check-interval`."""
     unattended: bool = False
     """No person watches the call."""
-    names_roots: bool = True
-    """A plan says which roots still show the partitions, which takes the metadata of all of them."""
     otherwise: Mapping[str, str] = field(default_factory=dict)
     """`partitions` of the fleet policy: table options for a table whose schema states no expiration time."""
 

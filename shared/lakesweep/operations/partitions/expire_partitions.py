@@ -94,6 +94,5 @@ def expire_partitions(
         fallback_reappears=True,  # a rule of the table's owner; the report says that a fallback shows it again
         batch_size=rules.batch_size,
         unattended=arguments.unattended,
-        names_roots=arguments.names_roots,
     )
     return carry_out(target, task, execute=execute)

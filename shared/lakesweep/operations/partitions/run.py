@@ -59,7 +59,7 @@ def _planned(view: TableView, base: Base, task: Task) -> RunReport:
     if removed.is_empty:
         report = report_of(view.table, task.operation, "nothing_to_do", None)
         return replace(report, commits=commits, warnings=selection.warnings)
-    if task.names_roots:
+    if not task.unattended:  # nobody reads a plan of each hour, and this takes the metadata of all roots
         commits = replace(commits, shown_by=roots_that_show(view, task.contents, rows))
     report = report_of(view.table, task.operation, "planned", None)
     return replace(report, commits=commits, warnings=(*warnings, *selection.warnings, *large(task, commits)))

@@ -52,8 +52,6 @@ class Task:
     batch_size: int | None = None
     """Partitions of one commit; `None`: all."""
     unattended: bool = False
-    names_roots: bool = True
-    """A plan says which roots still show the partitions."""
 
 
 def check_allowed(task: Task, base: Base) -> tuple[str, ...]:
