@@ -96,7 +96,7 @@ def test_moto_makes_the_stack_from_the_package(aws: None, tmp_path: Path) -> Non
     assert stack["StackStatus"] == "CREATE_COMPLETE"
     assert len(stack["Outputs"]) > 20
     functions = {each["FunctionName"]: each for each in boto3.client("lambda").list_functions()["Functions"]}
-    assert len(functions) == 8
+    assert len(functions) == 9
     (archive,) = tmp_path.glob("OnDemand-*.zip")
     digest = base64.b64encode(hashlib.sha256(archive.read_bytes()).digest()).decode()
     assert functions["lakesweep-on-demand"]["CodeSha256"] == digest
