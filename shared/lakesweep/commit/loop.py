@@ -19,7 +19,14 @@ from lakesweep.commit.retries import retries_of
 from lakesweep.control.commit_record import CommitRecord
 from lakesweep.control.lease import Lease, LeaseDocument, acquire, read_lease, refuse_held
 from lakesweep.control.noticed import NoticingStore
-from lakesweep.errors import FormatError, LeaseHeldError, MaintenanceError, ObjectNotFoundError, UnsupportedFormatError
+from lakesweep.errors import (
+    FormatError,
+    LeaseHeldError,
+    MaintenanceError,
+    ObjectNotFoundError,
+    RefusedError,
+    UnsupportedFormatError,
+)
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.format.snapshot_writer import write_snapshot
 from lakesweep.model.roots import branch_dir
@@ -123,9 +130,10 @@ class _Committing:
         begun = Stopwatch()
         try:
             prepared = self._prepare(attempt)
-        except ObjectNotFoundError as error:
-            # The base may have expired meanwhile. If it is still there, its file is really missing.
-            if read_base(env.table, env.branch) == base:
+        except (ObjectNotFoundError, RefusedError) as error:
+            is_missing = isinstance(error, ObjectNotFoundError) or isinstance(error.__cause__, ObjectNotFoundError)
+            # The base may have been rolled back meanwhile. If it is still there, its file is really missing.
+            if not is_missing or read_base(env.table, env.branch) == base:
                 raise
             self._last = Published("not_newest", str(error), "commit_conflict")
             return None

@@ -70,6 +70,8 @@ class Removed:
     """The records that the new index manifest has; `None`: the index manifest stays."""
     index: RawIndex | None
     dangling_vectors: int
+    rows: frozenset[bytes]
+    """The partitions that lose files or records. Files that wait for their bucket may stay."""
 
     @property
     def is_empty(self) -> bool:
@@ -102,8 +104,10 @@ def removed_of(schema: TableSchema, content: Content, index: RawIndex | None, ro
     rows = frozenset(rows)
     bucket = schema.options.get("bucket", "").strip()
     files = tuple(found for found in content.live(rows) if found[1].entry.bucket >= 0 or bucket == str(POSTPONED))
+    losing = {raw.entry.partition for _, raw in files}
     if index is None:
-        return Removed(files, None, None, 0)
+        return Removed(files, None, None, 0, frozenset(losing))
+    losing |= {entry.partition for _, entry in index.rows if entry.partition in rows}
     kept = tuple(record for record, entry in index.rows if entry.partition not in rows)
     live = {(raw.entry.partition, raw.entry.bucket, raw.entry.file_name) for _, raw in files}
     dangling = sum(
@@ -112,7 +116,7 @@ def removed_of(schema: TableSchema, content: Content, index: RawIndex | None, ro
         if entry.partition in rows and entry.index_type == DELETION_VECTORS
         for vector in entry.vectors
     )
-    return Removed(files, None if len(kept) == len(index.rows) else kept, index, dangling)
+    return Removed(files, None if len(kept) == len(index.rows) else kept, index, dangling, frozenset(losing))
 
 
 def index_of(store: Store, snapshot: Snapshot, corrupt: Callable[[str], RefusedError]) -> RawIndex | None:

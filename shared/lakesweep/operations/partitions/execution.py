@@ -8,7 +8,8 @@ from lakesweep.commit.environment import Attempt, CommitEnvironment, Committed, 
 from lakesweep.commit.loop import commit
 from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.control.reports import store_report
-from lakesweep.errors import MaintenanceError, StorageError
+from lakesweep.errors import MaintenanceError, StalePlanError, StorageError
+from lakesweep.format.schema import TableSchema
 from lakesweep.model.commits_report import CommitsReport, MadeCommit
 from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.operations.partitions.content import Content
@@ -41,6 +42,8 @@ class Execution:
         """What the first attempt was to take out."""
         self._known: frozenset[str] = frozenset()
         """The files of the first attempt."""
+        self._left: frozenset[bytes] = frozenset()
+        """Partitions that the first attempt found, and was not to take out."""
         self._removed: Removed | None = None
         self._partitions = 0
         self._newer: set[str] = set()
@@ -108,6 +111,7 @@ class Execution:
     def _prepare(self, attempt: Attempt) -> Prepared | None:
         base, task, store = attempt.base, self._task, self._table.store
         newest = base.root
+        self._check_rules(base)
         for warning in check_allowed(task, base):
             self._warn(warning)
         content = task.contents.read(newest.snapshot, whole=newest.snapshot.total_record_count is None)
@@ -115,9 +119,10 @@ class Execution:
         selection = task.choose(content, index)
         for warning in selection.warnings:
             self._warn(warning)
+        selection = replace(selection, due=tuple(each for each in selection.due if each.facts.row not in self._left))
         whole = removed_of(base.schema, content, index, rows_of(selection.due) | selection.index_rows)
         self._see(base, content, selection, whole)
-        batch = selection.due[: task.batch_size]
+        batch = tuple(each for each in selection.due if each.facts.row in whole.rows)[: task.batch_size]
         removed = whole
         if len(batch) < len(selection.due):
             removed = removed_of(base.schema, content, index, rows_of(batch))
@@ -137,12 +142,26 @@ class Execution:
         self._written = made.files
         return made
 
+    def _check_rules(self, base: Base) -> None:
+        """Make sure that the newest schema still says what the partitions were asked for, or expire, by.
+
+        Raises:
+            StalePlanError: It does not.
+        """
+        first = self._base
+        if first is not None and base.schema_ref != first.schema_ref and _rules(base.schema) != _rules(first.schema):
+            raise StalePlanError(
+                f"table {self._table.ref}: schema {base.schema.id} has other partition keys, or other options "
+                f"partition.*, than schema {first.schema.id}, by which the partitions were chosen; run again"
+            )
+
     def _see(self, base: Base, content: Content, selection: Selection, removed: Removed) -> None:
         """Note what the first attempt was to take out, and which files came since."""
         names = frozenset(raw.entry.file_name for _, raw in removed.files)
         if self._first is None:
             self._first = summary_of(base.schema, self._task, content, selection, removed)
             self._known = names
+            self._left = frozenset(facts.row for facts in content.partitions() if facts.files) - rows_of(selection.due)
         else:
             self._newer |= names - self._known
 
@@ -188,3 +207,9 @@ class Execution:
                 code=error.code,
             ) from error
         return replace(report, requests=table.counter.snapshot())
+
+
+def _rules(schema: TableSchema) -> tuple[object, ...]:
+    """Return what decides which partitions go."""
+    options = {name: value for name, value in schema.options.items() if name.startswith("partition.")}
+    return schema.partition_keys, schema.partition_types, options
