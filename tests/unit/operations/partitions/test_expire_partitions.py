@@ -1,10 +1,12 @@
 """`expire-partitions` in batches, and beside owners who change the rules."""
 
+import json
 from dataclasses import replace
 
 from lakesweep.model.report import RunReport
 from lakesweep.operations.partitions.arguments import ExpirePartitionsArguments
 from lakesweep.operations.partitions.expire_partitions import expire_partitions
+from lakesweep.storage.store import delete_all
 from tests.unit.operations.partitions.partition_world import FILES, PartitionWorld
 
 DAYS = tuple(f"2024010{day}" for day in range(1, 6))
@@ -55,4 +57,27 @@ def test_a_new_schema_with_the_same_rules_stops_nothing() -> None:
     table = replace(world.maintainer().table, check_time=change)
     report = expire_partitions(table, ExpirePartitionsArguments(FILES), execute=True)
     assert report.status == "done"
+    assert not world.newest().live
+
+
+def test_a_rollback_that_takes_the_lists_is_planned_around() -> None:
+    """The newest snapshot and its lists go, as by a rollback and a cleaning of orphans, before they are read."""
+    world = PartitionWorld(options=RULES)
+    world.fill(*DAYS)
+    document = json.loads(world.store.read("snapshot/snapshot-5").data)
+    looks = 0
+
+    def roll_back(what: str) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            world.table.rollback(4)
+            world.store.delete(
+                delete_all(f"manifest/{document[key]}" for key in ("baseManifestList", "deltaManifestList"))
+            )
+
+    table = replace(world.maintainer().table, check_time=roll_back)
+    report = expire_partitions(table, ExpirePartitionsArguments(FILES), execute=True)
+    assert report.status == "done" and report.commits is not None
+    assert [(made.snapshot_id, made.partitions, made.attempts) for made in report.commits.made] == [(5, 4, 2)]
     assert not world.newest().live
