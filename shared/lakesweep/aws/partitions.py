@@ -12,10 +12,10 @@ from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.errors import HeldBackError, LeaseHeldError, LeaseLostError, MaintenanceError, OutOfTimeError
 from lakesweep.model.report import RunReport
 from lakesweep.model.safety import HELD_AGAIN_S
-from lakesweep.operations.partitions.arguments import Catalog, ExpirePartitionsArguments
-from lakesweep.operations.partitions.catalog import declared_catalog
+from lakesweep.operations.partitions.arguments import ExpirePartitionsArguments
 from lakesweep.operations.partitions.expire_partitions import expire_partitions
 from lakesweep.operations.registry import run_operation
+from lakesweep.runs.committing.catalog import Catalog, declared_catalog
 from lakesweep.runs.fleet import OBSERVED, may_delete, rule_of, watched_ruling, why_observed
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table

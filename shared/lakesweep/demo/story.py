@@ -14,6 +14,7 @@ from lakesweep.aws.events import CommitHint
 from lakesweep.control.area import ControlArea
 from lakesweep.demo.local_aws import LocalAws
 from lakesweep.demo.orders import REGIONS, Orders
+from lakesweep.model.commits.partitions import PartitionsReport
 from lakesweep.model.plan import Delete, Put
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import TableRef
@@ -56,6 +57,11 @@ class Story:
     def newest_id(self) -> int:
         """The id of the newest snapshot, which is Lakesweep's."""
         return self.commits + 1
+
+    @property
+    def dropped(self) -> PartitionsReport | None:
+        """What the run dropped; `None`: nothing."""
+        return self.drop.commits if isinstance(self.drop.commits, PartitionsReport) else None
 
     def deletes(self) -> tuple[Delete, ...]:
         """Return every deletion that a run planned and executed."""

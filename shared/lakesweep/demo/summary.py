@@ -71,7 +71,7 @@ def lines(location: str, story: Story, proof: Proof, left: Mapping[str, int], se
     deletes = story.deletes()
     runs = _counted(report.status for report in story.reports)
     yield f"{story.commits} commits, {len(story.hints)} events, a run of maintain after each: {_listed(runs)}"
-    if dropped := story.drop.commits:
+    if dropped := story.dropped:
         yield (
             f"Then drop-partition committed snapshot {story.newest_id}, without the {dropped.rows:,} rows of "
             f"region={DROPPED}; its event caused the last run"
@@ -118,7 +118,7 @@ def lines(location: str, story: Story, proof: Proof, left: Mapping[str, int], se
 
 
 def _dropped(story: Story) -> dict[str, object]:
-    commits = story.drop.commits
+    commits = story.dropped
     snapshots = [commit.snapshot_id for commit in commits.made] if commits else []
     return {"partition": f"region={DROPPED}", "snapshots": snapshots, "rows": commits.rows if commits else 0}
 

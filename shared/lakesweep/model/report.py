@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lakesweep.errors import RefusedError
-from lakesweep.model.commits_report import CommitsReport
+from lakesweep.model.commits.report import CommitsReport
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Delete, Plan, Restore
 

@@ -32,6 +32,7 @@ FOR_HELP = [
     "runs",
     "runs.parameters",
     "runs.parameters.age",
+    "runs.parameters.commits",
     "runs.parameters.parameter",
     "runs.parameters.partitions",
     "runs.parameters.signatures",

@@ -22,13 +22,13 @@ from lakesweep.model.report import RunReport
 from lakesweep.model.roots import TableListing
 from lakesweep.operations.maintenance import partition_step
 from lakesweep.operations.maintenance.partition_step import PartitionStep
-from lakesweep.operations.partitions.arguments import Catalog
 from lakesweep.operations.retention import expire_changelogs, expire_consumers, expire_snapshots
 from lakesweep.operations.retention.expire_changelogs import ExpireChangelogsArguments, plan_expire_changelogs
 from lakesweep.operations.retention.expire_consumers import EXPIRATION_TIME, ConsumerArguments, plan_expire_consumers
 from lakesweep.operations.retention.expire_snapshots import plan_expire_snapshots
 from lakesweep.operations.tags.automatic import AutoTagArguments
 from lakesweep.operations.tags.steps import TAG_STEPS, TagSteps
+from lakesweep.runs.committing.catalog import Catalog
 from lakesweep.runs.fleet import Ruling, limited, may_delete, watched_ruling, why_observed
 from lakesweep.runs.parameters.retention_options import ExpireArguments, has_decoupled_changelog
 from lakesweep.runs.pass_notes import PartitionNote, TagNote, remember

@@ -13,15 +13,16 @@ from dataclasses import dataclass, field, replace
 from lakesweep.control.state import NEVER_MS, BranchState
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.values.options import parse_duration_ms
+from lakesweep.model.commits.partitions import PartitionsReport
 from lakesweep.model.identity import number_of
 from lakesweep.model.report import RunReport
-from lakesweep.operations.partitions.arguments import Catalog, ExpirePartitionsArguments
-from lakesweep.operations.partitions.catalog import declared_catalog
+from lakesweep.operations.partitions.arguments import ExpirePartitionsArguments
 from lakesweep.operations.tags.options import is_write_only
+from lakesweep.runs.committing.catalog import Catalog, declared_catalog
 from lakesweep.runs.fleet import Ruling, rule_of
+from lakesweep.runs.parameters.commits import COMMIT_OPTIONS
 from lakesweep.runs.parameters.partitions import (
     CHECK_INTERVAL,
-    COMMIT_OPTIONS,
     EXPIRE_PARTITIONS,
     PARTITION_OPTIONS,
 )
@@ -103,7 +104,7 @@ class PartitionStep:
             return None if known is None else PartitionNote(*_facts_of(known))
         if report.status not in _CHECKED or report.operation != OPERATION:
             return PartitionNote(self._rules)
-        commits = report.commits
+        commits = report.commits if isinstance(report.commits, PartitionsReport) else None
         is_open = report.status == "planned" or (commits is not None and commits.due_later > 0)
         next_ms = None if commits is None else commits.next_due_ms
         newest = [ref.id for ref in self.view.own.snapshots[-1:]]

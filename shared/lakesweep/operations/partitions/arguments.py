@@ -3,21 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from lakesweep.runs.committing.catalog import Catalog
 from lakesweep.runs.parameters.parameter import stated
-
-
-@dataclass(frozen=True, slots=True)
-class Catalog:
-    """What the call or the fleet policy declares about the catalog of a table. A table's files do not show it."""
-
-    type: str | None = None
-    """One of `model.policy.CATALOG_TYPES`; `None`: not declared, so nothing is committed."""
-    has_lock: bool = False
-    """Every writer of the table takes the catalog's lock for a commit."""
-
-    def to_json(self) -> dict[str, object]:
-        """Return what is declared."""
-        return stated(catalog_type=self.type, catalog_lock=self.has_lock)
 
 
 @dataclass(frozen=True, slots=True)

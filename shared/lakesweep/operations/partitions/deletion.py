@@ -4,61 +4,27 @@ The new base list is the base list of the former snapshot and then its delta lis
 names manifests of DELETE entries. Each is a copy of the ADD entry with one byte changed, since an entry that differs in
 any byte of its identity deletes nothing.
 
-Source: Paimon `FileStoreCommitImpl#tryCommitOnce`, `CommitScanner#readOverwriteChanges`, `IndexManifestFileHandler`.
+Source: Paimon `FileStoreCommitImpl#dropPartitions`, `CommitScanner#readOverwriteChanges`,
+`IndexManifestFileHandler`.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
-from lakesweep.commit.environment import IDENTIFIER, Attempt, Prepared
-from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
-from lakesweep.format.avro.container_writer import codec_of
-from lakesweep.format.index_manifest_writer import RawIndex, read_raw_index_manifest, write_index_manifest
+from lakesweep.commit.environment import Attempt, Prepared
+from lakesweep.commit.manifest_options import Manifests
+from lakesweep.commit.next_snapshot import Change, next_snapshot
+from lakesweep.format.index_manifest_writer import RawIndex, write_index_manifest
 from lakesweep.format.manifest import DELETION_VECTORS
 from lakesweep.format.manifest_list_writer import write_manifest_list
 from lakesweep.format.manifest_writer import WrittenManifest, write_manifests
 from lakesweep.format.metadata_names import MetadataNames
 from lakesweep.format.raw_entries import as_delete
 from lakesweep.format.schema import TableSchema
-from lakesweep.format.snapshot import Snapshot
-from lakesweep.format.snapshot_writer import properties_of, watermark_of
-from lakesweep.format.values import json_document
-from lakesweep.format.values.options import parse_int, parse_memory_bytes
-from lakesweep.operations.partitions.content import Content, TextEntry
-from lakesweep.storage.store import Store
-from lakesweep.table.documents import MAX_DOCUMENT_BYTES
-from lakesweep.table.metadata import MAX_METADATA_BYTES
+from lakesweep.table.contents.content import Content, TextEntry
 
 POSTPONED = -2
 """The option `bucket` of a table whose files may lie in a bucket of this number. Only there are such files dropped."""
-_TARGET = ("manifest.target-file-size", "8 MB")
-_COMPRESSION = ("manifest.compression", "zstd")
-_LEVEL = ("file.compression.zstd-level", "1")
-_CARRIED = "sequence.generation.max-sequence-number"
-"""The only property that a commit hands on to the next. Source: Paimon `SequenceSnapshotProperties`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Manifests:
-    """How a table's manifests are written."""
-
-    codec: str
-    level: int
-    target_bytes: int
-
-
-def manifests_of(options: Mapping[str, str]) -> Manifests:
-    """Return how a table's manifests are written.
-
-    Raises:
-        RefusedError: An option does not parse, or names a codec that no reader of Avro has.
-    """
-    try:
-        codec = codec_of(options.get(*_COMPRESSION))
-        target_bytes = parse_memory_bytes(options.get(*_TARGET), _TARGET[0])
-        return Manifests(codec, parse_int(options.get(*_LEVEL), _LEVEL[0]), max(target_bytes, 1))
-    except FormatError as error:
-        raise RefusedError(str(error), code=error.code) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,25 +85,6 @@ def removed_of(schema: TableSchema, content: Content, index: RawIndex | None, ro
     return Removed(files, None if len(kept) == len(index.rows) else kept, index, dangling, frozenset(losing))
 
 
-def index_of(store: Store, snapshot: Snapshot, corrupt: Callable[[str], RefusedError]) -> RawIndex | None:
-    """Return the index manifest of a snapshot, `None` if it names none.
-
-    Raises:
-        RefusedError: It is missing or damaged.
-        StorageError: The request failed.
-    """
-    name = snapshot.index_manifest
-    if name is None:
-        return None
-    path = f"manifest/{name}"
-    try:
-        return read_raw_index_manifest(store.read(path, MAX_METADATA_BYTES).data, path)
-    except ObjectNotFoundError as error:
-        raise corrupt(f"{path} does not exist") from error
-    except FormatError as error:
-        raise corrupt(str(error)) from error
-
-
 def prepared(
     attempt: Attempt, content: Content, removed: Removed, manifests: Manifests, statistics: str | None
 ) -> Prepared:
@@ -174,54 +121,21 @@ def prepared(
             removed.index, removed.index_records, codec=manifests.codec, level=manifests.level
         )
     total = content.row_count if base.total_record_count is None else base.total_record_count
-    snapshot = replace(
-        base,
-        id=base.id + 1,
-        version=3,
-        schema_id=attempt.base.schema.id,
-        base_manifest_list=base_name,
-        base_manifest_list_size=len(files[base_name]),
-        delta_manifest_list=delta_name,
-        delta_manifest_list_size=len(files[delta_name]),
-        changelog_manifest_list=None,
-        changelog_manifest_list_size=None,
-        index_manifest=index_name,
-        commit_user=attempt.commit_user,
-        commit_identifier=IDENTIFIER,
-        commit_kind="OVERWRITE",
-        time_ms=attempt.now_ms,
-        total_record_count=total - removed.row_count,
-        delta_record_count=-removed.row_count,
-        changelog_record_count=None,
-        watermark=watermark_of(attempt.base.root.body, attempt.base.root.ref.path),
-        statistics=statistics,
-        uuid=attempt.uuid,
-        next_row_id=max(base.next_row_id or 0, _next_row_id(content)),
-        operation=None,
+    return next_snapshot(
+        attempt,
+        Change(
+            kind="OVERWRITE",
+            schema_id=attempt.base.schema.id,
+            base_list=base_name,
+            delta_list=delta_name,
+            index_manifest=index_name,
+            statistics=statistics,
+            total_record_count=total - removed.row_count,
+            delta_record_count=-removed.row_count,
+            next_row_id=max(base.next_row_id or 0, _next_row_id(content)),
+            files=files,
+        ),
     )
-    carried = properties_of(attempt.base.root.body, attempt.base.root.ref.path).get(_CARRIED)
-    return Prepared(snapshot, None if carried is None else {_CARRIED: carried}, files)
-
-
-def statistics_of(store: Store, base: Snapshot, schema: TableSchema) -> tuple[str | None, str | None]:
-    """Return the statistics file that the next snapshot names, and a warning if the base's is lost.
-
-    A statistics file holds for one schema. Paimon reads it at each commit, and fails if it is missing.
-
-    Raises:
-        StorageError: A request failed.
-    """
-    if base.statistics is None:
-        return None, None
-    path = f"statistics/{base.statistics}"
-    try:
-        document = json_document.parse_object(store.read(path, MAX_DOCUMENT_BYTES).data, path)
-        same = json_document.require_int(document, "schemaId", path) == schema.id
-    except ObjectNotFoundError:
-        return None, f"{path} does not exist, so the new snapshot names no statistics; ANALYZE makes new ones"
-    except FormatError as error:
-        return None, f"{error}; the new snapshot names no statistics; ANALYZE makes new ones"
-    return (base.statistics if same else None), None
 
 
 def _next_row_id(content: Content) -> int:

@@ -15,15 +15,15 @@ from lakesweep.model.partitions.expiry import Due
 from lakesweep.model.partitions.spec import PartitionSpec, matcher, matcher_of_alike, parse_specs, refuse_ambiguous
 from lakesweep.model.report import RunReport
 from lakesweep.operations.partitions.arguments import DropArguments
-from lakesweep.operations.partitions.content import Content, Values
-from lakesweep.operations.partitions.contents import Contents
-from lakesweep.operations.partitions.opened import opened
 from lakesweep.operations.partitions.run import carry_out
 from lakesweep.operations.partitions.task import Choose, Selection, Task
 from lakesweep.operations.tags.options import declared_zone
+from lakesweep.runs.committing.opened import opened
 from lakesweep.runs.fleet import ruling_of
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
+from lakesweep.table.contents.content import Content, Values
+from lakesweep.table.contents.contents import Contents
 
 OPERATION = "drop-partition"
 DEFAULT_NAME = ("partition.default-name", "__DEFAULT_PARTITION__")

@@ -16,16 +16,16 @@ from lakesweep.model.partitions.expiry import Expiry
 from lakesweep.model.partitions.rules import EXPIRATION_TIME, partition_rules
 from lakesweep.model.report import RunReport
 from lakesweep.operations.partitions.arguments import ExpirePartitionsArguments
-from lakesweep.operations.partitions.content import Content
-from lakesweep.operations.partitions.contents import Contents
-from lakesweep.operations.partitions.opened import opened
 from lakesweep.operations.partitions.run import carry_out
 from lakesweep.operations.partitions.task import Selection, Task
 from lakesweep.operations.tags.options import declared_zone
+from lakesweep.runs.committing.opened import opened
 from lakesweep.runs.fleet import ruling_of
 from lakesweep.runs.reports import refused, report_of
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView
+from lakesweep.table.contents.content import Content
+from lakesweep.table.contents.contents import Contents
 
 OPERATION = "expire-partitions"
 

@@ -9,14 +9,15 @@ from dataclasses import replace
 from lakesweep.commit.base import Base
 from lakesweep.errors import RefusedError
 from lakesweep.model.report import RunReport
-from lakesweep.operations.partitions.deletion import index_of, removed_of
+from lakesweep.operations.partitions.deletion import removed_of
 from lakesweep.operations.partitions.execution import Execution
-from lakesweep.operations.partitions.opened import Opened
 from lakesweep.operations.partitions.shown import roots_that_show
 from lakesweep.operations.partitions.task import Task, check_allowed, large, rows_of, summary_of
+from lakesweep.runs.committing.opened import Opened
 from lakesweep.runs.reports import refused, report_of
 from lakesweep.runs.session import NOT_EXECUTABLE
 from lakesweep.runs.view import TableView
+from lakesweep.table.contents.index import index_of
 
 
 def carry_out(target: Opened, task: Task, *, execute: bool) -> RunReport:

@@ -9,8 +9,8 @@ from itertools import groupby
 
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.model.roots import MAIN, Root, RootRef
-from lakesweep.operations.partitions.contents import Contents
 from lakesweep.runs.view import TableView
+from lakesweep.table.contents.contents import Contents
 from lakesweep.table.documents import read_roots, read_schema
 
 

@@ -8,13 +8,13 @@ from lakesweep.commit.base import Base
 from lakesweep.format.index_manifest_writer import RawIndex
 from lakesweep.format.manifest import ManifestEntry
 from lakesweep.format.schema import TableSchema
-from lakesweep.model.commits_report import CommitsReport, PartitionSummary
+from lakesweep.model.commits.partitions import PartitionsReport, PartitionSummary
 from lakesweep.model.partitions.expiry import Due
 from lakesweep.model.partitions.names import partition_name, value_name
-from lakesweep.operations.partitions.arguments import Catalog
-from lakesweep.operations.partitions.content import Content
-from lakesweep.operations.partitions.contents import Contents
 from lakesweep.operations.partitions.deletion import Removed
+from lakesweep.runs.committing.catalog import Catalog
+from lakesweep.table.contents.content import Content
+from lakesweep.table.contents.contents import Contents
 
 _MANY = 0.5
 """An unattended call warns when it takes out more than this part of the table's files."""
@@ -71,7 +71,7 @@ def rows_of(due: Sequence[Due]) -> frozenset[bytes]:
 
 def summary_of(
     schema: TableSchema, task: Task, content: Content, selection: Selection, removed: Removed
-) -> CommitsReport:
+) -> PartitionsReport:
     """Return what a report says of the partitions to take out.
 
     A file that waits for its bucket may stay (`removed_of`), so only files that go are counted.
@@ -79,7 +79,7 @@ def summary_of(
     going: dict[bytes, list[ManifestEntry]] = {}
     for _, raw in removed.files:
         going.setdefault(raw.entry.partition, []).append(raw.entry)
-    return CommitsReport(
+    return PartitionsReport(
         partitions=tuple(_partition(schema, each, going.get(each.facts.row, ())) for each in selection.due),
         rows=removed.row_count,
         files=len(removed.files),
@@ -107,7 +107,7 @@ def _partition(schema: TableSchema, due: Due, going: Sequence[ManifestEntry]) ->
     )
 
 
-def large(task: Task, commits: CommitsReport) -> tuple[str, ...]:
+def large(task: Task, commits: PartitionsReport) -> tuple[str, ...]:
     """Return a warning if nobody watches, and more than half of the table goes."""
     if not task.unattended or not commits.live_files or commits.files <= _MANY * commits.live_files:
         return ()

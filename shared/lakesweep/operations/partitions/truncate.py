@@ -3,13 +3,13 @@
 from lakesweep.errors import RefusedError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.partitions.arguments import TruncateArguments
-from lakesweep.operations.partitions.contents import Contents
 from lakesweep.operations.partitions.drop_partition import choose_matching
-from lakesweep.operations.partitions.opened import opened
 from lakesweep.operations.partitions.run import carry_out
 from lakesweep.operations.partitions.task import Task
+from lakesweep.runs.committing.opened import opened
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
+from lakesweep.table.contents.contents import Contents
 
 OPERATION = "truncate"
 

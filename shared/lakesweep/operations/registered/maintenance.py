@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from lakesweep.model.report import RunReport
 from lakesweep.operations.maintenance import maintain
 from lakesweep.operations.maintenance.all_branches import maintain_all_branches
-from lakesweep.operations.partitions.catalog import stated_catalog
 from lakesweep.operations.registered.planned import Run
+from lakesweep.runs.committing.catalog import stated_catalog
 from lakesweep.runs.parameters import signatures as given
 from lakesweep.runs.parameters.parameter import OPTIONS, Call
 from lakesweep.runs.session import Table

@@ -5,16 +5,15 @@ from collections.abc import Mapping
 from lakesweep.errors import UsageError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.partitions.arguments import (
-    Catalog,
     DropArguments,
     ExpirePartitionsArguments,
     TruncateArguments,
 )
-from lakesweep.operations.partitions.catalog import declared_catalog, stated_catalog
 from lakesweep.operations.partitions.drop_partition import drop_partition
 from lakesweep.operations.partitions.expire_partitions import expire_partitions
 from lakesweep.operations.partitions.truncate import truncate
 from lakesweep.operations.registered.planned import Run
+from lakesweep.runs.committing.catalog import catalog_of, declared_catalog, stated_catalog
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.fleet import rule_of, ruling_of
 from lakesweep.runs.parameters import partitions as given
@@ -26,14 +25,14 @@ def _drop_partition(table: Table, call: Call, execute: bool) -> RunReport:
     if not call[given.PARTITION]:
         raise UsageError("drop-partition: expected at least one partition, found none", code="bad_argument")
     _check_area(table, execute)
-    catalog, reappears = _catalog(table, call), call[given.FALLBACK_REAPPEARS]
+    catalog, reappears = catalog_of(table, call), call[given.FALLBACK_REAPPEARS]
     arguments = DropArguments(call[given.PARTITION], catalog, reappears, call[OPTIONS])
     return drop_partition(table, arguments, execute=execute)
 
 
 def _truncate(table: Table, call: Call, execute: bool) -> RunReport:
     _check_area(table, execute)
-    arguments = TruncateArguments(_catalog(table, call), call[given.FALLBACK_REAPPEARS], call[OPTIONS])
+    arguments = TruncateArguments(catalog_of(table, call), call[given.FALLBACK_REAPPEARS], call[OPTIONS])
     return truncate(table, arguments, execute=execute)
 
 
@@ -74,12 +73,6 @@ def folded_options(call: Call) -> Mapping[str, str]:
 def _check_area(table: Table, execute: bool) -> None:
     if execute:
         require_area(table)
-
-
-def _catalog(table: Table, call: Call) -> Catalog:
-    """Return what the call declares, else what the fleet policy declares."""
-    stated = stated_catalog(call)
-    return declared_catalog(stated, None if stated.type is not None else ruling_of(table))
 
 
 RUNS: Mapping[str, Run] = {

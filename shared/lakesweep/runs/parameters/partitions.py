@@ -1,14 +1,11 @@
-"""The operations that commit, and their parameters: partitions to drop, and what is declared about the catalog."""
+"""The operations that take partitions out of a table, and their parameters."""
 
 import json
 from collections.abc import Mapping
 
+from lakesweep.runs.parameters.commits import CATALOG_LOCK, CATALOG_TYPE, COMMIT_OPTIONS
 from lakesweep.runs.parameters.parameter import OPTIONS, Kind, Signature, bad_value, flag, positive, text
 
-COMMIT_OPTIONS = frozenset(
-    {"commit.max-retries", "commit.timeout", "commit.min-retry-wait", "commit.max-retry-wait"},
-)
-"""Table options that decide how long a commit is tried again while other writers commit first."""
 CHECK_INTERVAL = "partition.expiration-check-interval"
 
 
@@ -36,29 +33,9 @@ def _partition(value: object, name: str) -> str | Mapping[str, object]:
     raise bad_value(name, "a partition such as dt=20240101, or an object that has at least one partition key", value)
 
 
-def read_catalog(value: object, name: str) -> str:
-    """Read the type of a catalog. The types are imported only now, so that `--help` stays quick."""
-    from lakesweep.model.policy import CATALOG_TYPES
-
-    if value not in CATALOG_TYPES:
-        raise bad_value(name, f"one of {', '.join(CATALOG_TYPES)}", value)
-    return str(value)
-
-
 partitions: Kind[tuple[str | Mapping[str, object], ...]] = Kind(
     "text, object or array of these", read_partitions, (), "PARTITION"
 )
-catalog: Kind[str | None] = Kind("text", read_catalog, None, "TYPE")
-
-CATALOG_TYPE = catalog(
-    "catalog_type",
-    "Type of the table's catalog, which no file of the table shows: filesystem, hive, jdbc, glue or rest. By default "
-    "that of the fleet policy; without either, nothing is committed.",
-)
-CATALOG_LOCK = flag(
-    "catalog_lock", "With --catalog-type: every writer of the table takes the catalog's lock for each commit."
-)
-
 PARTITION = partitions(
     "partition",
     "The partitions to drop: those with this value of each named key, such as dt=20240101,hr=08; repeatable. A JSON "

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from lakesweep.runs.parameters import partitions
+from lakesweep.runs.parameters import commits, partitions
 from lakesweep.runs.parameters.parameter import (
     OPTIONS,
     Signature,
@@ -96,11 +96,11 @@ CLEAR_CONSUMERS = Signature("clear-consumers", (INCLUDING, EXCLUDING))
 RESET_CONSUMER = Signature("reset-consumer", (CONSUMER_ID, NEXT_SNAPSHOT))
 MAINTAIN = Signature(
     "maintain",
-    (ALL_BRANCHES, MIN_INTERVAL, OPTIONS, PROTECT_COMMIT_USER, partitions.CATALOG_TYPE, partitions.CATALOG_LOCK),
+    (ALL_BRANCHES, MIN_INTERVAL, OPTIONS, PROTECT_COMMIT_USER, commits.CATALOG_TYPE, commits.CATALOG_LOCK),
     RETENTION_OPTIONS
     | TAG_OPTIONS
     | partitions.PARTITION_OPTIONS
-    | partitions.COMMIT_OPTIONS
+    | commits.COMMIT_OPTIONS
     | {partitions.CHECK_INTERVAL},
 )
 

@@ -19,10 +19,10 @@ from lakesweep.format.raw_entries import EntryFacts, RawEntry, RawManifest, read
 from lakesweep.format.snapshot import Snapshot
 from lakesweep.format.values.binary_row import decode_row
 from lakesweep.format.values.data_type import DataType
-from lakesweep.operations.partitions.content import Content, Part, Tally, TextEntry, Values
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
 from lakesweep.storage.wrappers.remembering import read_anew
+from lakesweep.table.contents.content import Content, Part, Tally, TextEntry, Values
 from lakesweep.table.metadata import MAX_METADATA_BYTES
 
 KEPT_BODY_BYTES = 256 << 20

@@ -1,4 +1,4 @@
-"""The part of a report about commits: which partitions a run takes out of a table, and which snapshots it committed.
+"""The part of a report about the partitions that a run takes out of a table.
 
 A commit deletes no file. Its snapshot stops naming the files of the partitions. Older snapshots, tags and branches
 still name them, and the files are deleted when the last of these expires.
@@ -6,6 +6,8 @@ still name them, and the files are deleted when the last of these expires.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from lakesweep.model.commits.report import CommitsReport
 
 SHOWN_PARTITIONS = 10_000
 """A document lists partitions up to this number; `partition_count` counts all of them."""
@@ -42,39 +44,9 @@ class PartitionSummary:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class MadeCommit:
-    """One snapshot that this run committed."""
-
-    snapshot_id: int
-    uuid: str
-    """The snapshot's own id. Another snapshot may get the same number after a rollback, but never the same uuid."""
-    partitions: int
-    rows: int
-    files: int
-    bytes: int
-    attempts: int = 1
-    """How many times the commit was prepared: more than once if other writers committed first."""
-    replaced: int = 0
-    """How many snapshots of this run another writer overwrote. Each was committed again."""
-
-    def to_json(self) -> dict[str, object]:
-        """Return the commit as it appears under `commits`."""
-        return {
-            "snapshot_id": self.snapshot_id,
-            "uuid": self.uuid,
-            "partitions": self.partitions,
-            "rows": self.rows,
-            "files": self.files,
-            "bytes": self.bytes,
-            "attempts": self.attempts,
-            "replaced": self.replaced,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class CommitsReport:
-    """What a run commits, or would commit. Totals are about all partitions, also those that a document leaves out."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsReport(CommitsReport):
+    """What a run takes out, or would. Totals are about all partitions, also those that a document leaves out."""
 
     partitions: tuple[PartitionSummary, ...] = ()
     rows: int = 0
@@ -85,16 +57,12 @@ class CommitsReport:
     shown_by: tuple[str, ...] | None = None
     """The snapshots, tags and branches, in words, that still show a partition after the commit, so that its files stay.
     `None`: nobody looked."""
-    made: tuple[MadeCommit, ...] = ()
-    """The commits of this run, in order; none for a dry run."""
     not_due: Mapping[str, int] = field(default_factory=dict)
     """Reason -> how many partitions do not expire for it."""
     due_later: int = 0
     """Partitions that are due, and left to a later pass by `partition.expiration-max-num`."""
     next_due_ms: int | None = None
     """When the next partition is due, epoch milliseconds; `None`: not known, or never."""
-    catalog: str | None = None
-    """The declared type of the catalog; `None`: not declared."""
     dangling_vectors: int = 0
     """Deletion vectors of files that were not live. The commit leaves them out."""
     newer_files: int = 0
@@ -110,11 +78,10 @@ class CommitsReport:
             "bytes": self.bytes,
             "live_files": self.live_files,
             "shown_by": None if self.shown_by is None else list(self.shown_by),
-            "made": [commit.to_json() for commit in self.made],
             "not_due": dict(self.not_due),
             "due_later": self.due_later,
             "next_due_ms": self.next_due_ms,
-            "catalog": self.catalog,
             "dangling_vectors": self.dangling_vectors,
             "newer_files": self.newer_files,
+            **CommitsReport.to_json(self),
         }

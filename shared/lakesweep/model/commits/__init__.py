@@ -1,0 +1,1 @@
+"""What operations that commit snapshots say in their reports."""

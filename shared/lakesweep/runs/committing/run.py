@@ -1,0 +1,158 @@
+"""One execution of an operation that commits: finish what a dead run left, commit, and report.
+
+A commit has no stored plan, since it is planned anew on each snapshot that another writer publishes first.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from lakesweep.commit.environment import CommitEnvironment, Committed, Prepare
+from lakesweep.commit.loop import commit
+from lakesweep.control.lease import LeaseDocument, read_lease
+from lakesweep.control.reports import store_report
+from lakesweep.errors import MaintenanceError, StorageError
+from lakesweep.model.commits.report import MadeCommit
+from lakesweep.model.report import Refusal, RunReport, Status
+from lakesweep.runs.committing.opened import Opened
+from lakesweep.runs.execution import finish_begun, require_area
+from lakesweep.runs.fleet import check_policy
+from lakesweep.runs.identifiers import new_id
+from lakesweep.runs.reports import report_of
+
+Show = Callable[[RunReport, tuple[MadeCommit, ...]], RunReport]
+"""Adds to a report what the operation says of its commits."""
+
+
+class CommitRun:
+    """One execution on one branch."""
+
+    def __init__(
+        self,
+        target: Opened,
+        operation: str,
+        options: Mapping[str, str],
+        *,
+        has_lock: bool,
+        unattended: bool,
+        show: Show,
+    ) -> None:
+        """Begin an execution.
+
+        Args:
+            target: The branch.
+            operation: The name of the operation.
+            options: The table's options, overridden by the call's.
+            has_lock: All writers of the table take its catalog's lock.
+            unattended: No person watches the call.
+            show: Adds what the operation says of its commits.
+
+        Raises:
+            UsageError: The table has no control location.
+        """
+        self.target = target
+        self.made: list[MadeCommit] = []
+        self._operation, self._options = operation, options
+        self._has_lock, self._unattended, self._show = has_lock, unattended, show
+        self._area = require_area(target.table)
+        self._started_ms = target.table.store.now_ms()
+        self.id = new_id(self._started_ms)
+        self._lease: LeaseDocument | None = None
+        self._warnings: dict[str, None] = {}
+
+    def warn(self, sentence: str) -> None:
+        """Add a warning to the report, once."""
+        self._warnings[sentence] = None
+
+    def report(self, commits: Callable[[], Committed]) -> RunReport:
+        """Commit, and return the report. It is stored if anything was committed, or may have been.
+
+        Args:
+            commits: Makes all commits by `commit`, and returns how the last one ended.
+
+        Raises:
+            MaintenanceError: Nothing was committed.
+        """
+        finished = self._finish_begun()
+        if finished is not None:
+            return finished
+        try:
+            last = commits()
+        except MaintenanceError as error:
+            if not self.made:
+                raise
+            return self._ended("partial", Refusal(error.code, str(error), error.exit_code))
+        if last.status in ("committed", "nothing_to_do"):
+            if not self.made:
+                return self._shown(report_of(self.target.table, self._operation, "nothing_to_do", None))
+            return self._ended("done", None)
+        is_half = bool(self.made) or last.status != "gave_up"
+        return self._ended("partial" if is_half else "stale", Refusal(last.code, last.message))
+
+    def commit(self, prepare: Prepare, note: Callable[[MadeCommit], MadeCommit] = lambda made: made) -> Committed:
+        """Make one commit.
+
+        Args:
+            prepare: Makes the snapshot of each attempt.
+            note: Adds to a commit that was made what it took out of the table.
+
+        Raises:
+            MaintenanceError: See `commit.loop.commit`.
+        """
+        table = self.target.table
+        lease, self._lease = self._lease, None  # what it says counts for the first commit alone
+        env = CommitEnvironment(
+            store=table.store,
+            area=self._area,
+            branch=table.ref.branch,
+            run_id=self.id,
+            batch=len(self.made) + 1,
+            options=self._options,
+            has_lock=self._has_lock,
+            sleep=table.sleep,
+            check_time=table.check_time,
+            check_policy=lambda: check_policy(table, manual=not self._unattended),
+            first=None if self.made else self.target.base,
+            lease=lease,
+        )
+        committed = commit(env, prepare)
+        for warning in committed.warnings:
+            self.warn(warning)
+        if committed.status == "committed":
+            assert committed.snapshot_id is not None and committed.uuid is not None
+            made = MadeCommit(
+                committed.snapshot_id, committed.uuid, attempts=committed.attempts, replaced=committed.replaced
+            )
+            self.made.append(note(made))
+        return committed
+
+    def _finish_begun(self) -> RunReport | None:
+        """Finish a plan that a dead run left; return its report if it was interrupted again."""
+        table = self.target.table
+        self._lease = read_lease(self._area)
+        finished = finish_begun(table, self._lease) if table.may_delete else None
+        if finished is not None:
+            self._lease = read_lease(self._area)
+            if self._lease.intent is not None:
+                return finished
+            self.warn(f"run {finished.run_id} first finished a plan that an earlier run had begun")
+        return None
+
+    def _shown(self, report: RunReport) -> RunReport:
+        shown = self._show(report, tuple(self.made))
+        return replace(shown, warnings=tuple(self._warnings), requests=self.target.table.counter.snapshot())
+
+    def _ended(self, status: Status, refusal: Refusal | None) -> RunReport:
+        table = self.target.table
+        report = self._shown(report_of(table, self._operation, status, None))
+        report = replace(report, run_id=self.id, executed=True, refusal=refusal)
+        times_ms = (self._started_ms, table.store.now_ms())
+        try:
+            store_report(self._area, self.id, report.to_json(), report.all_warnings(), times_ms)
+        except StorageError as error:
+            ids = ", ".join(str(made.snapshot_id) for made in self.made)
+            raise type(error)(
+                f"table {table.ref}: snapshot {ids} is committed; the report of run {self.id} could not be written: "
+                f"{error}",
+                code=error.code,
+            ) from error
+        return replace(report, requests=table.counter.snapshot())
