@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakesweep.aws.messages import EXPIRE_PARTITIONS, Commit, Hint, Work
+from lakesweep.aws.messages import Commit, Hint, Work
 from lakesweep.aws.runtime import Runtime
 from lakesweep.runs.session import COMMITS_ELSEWHERE
 
@@ -31,7 +31,7 @@ def ask_for_commits(runtime: Runtime, report: "RunReport") -> None:
     for step in report.leaves():
         is_left = step.status == "planned" and any(COMMITS_ELSEWHERE in warning for warning in step.warnings)
         if is_left and step.branch is not None:
-            runtime.queues.ask_for_commit(Commit(EXPIRE_PARTITIONS, step.table, step.branch))
+            runtime.queues.ask_for_commit(Commit(step.operation, step.table, step.branch))
             runtime.telemetry.count("Continuations")
 
 

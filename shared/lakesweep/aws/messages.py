@@ -8,12 +8,12 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any
 
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.codec import Check, Text, from_json
 from lakesweep.format.names import branch_name_of
-from lakesweep.format.values.json_document import get_int, parse_object, require_str, wrong_type
+from lakesweep.format.values.json_document import describe, get_int, parse_object, require_str, wrong_type
 from lakesweep.model.roots import MAIN
 from lakesweep.storage.keys import is_key
 
@@ -44,10 +44,8 @@ Branch = Annotated[str, Check(_is_branch, "the name of a branch")]
 ScanId = Annotated[str, Check(_SCAN_ID.fullmatch, "letters, digits and dashes, 40 at most")]
 """The id of a scan becomes a part of keys and of an EMR token."""
 Hop = Annotated[int, Check(range(HOP_LIMIT).__contains__, f"a whole number below {HOP_LIMIT}")]
-Committing = Literal["drop-partition", "truncate", "expire-partitions"]
-EXPIRE_PARTITIONS: Committing = "expire-partitions"
-COMMITTING: tuple[Committing, ...] = get_args(Committing)
-"""The operations that commit a snapshot. Only the function `partitions` may execute them."""
+OF_PASSES = ("expire-partitions",)
+"""The commits that a pass may request."""
 StepNumber = Annotated[int, Check(range(_MAX_STEP + 1).__contains__, f"a whole number from 0 to {_MAX_STEP}")]
 
 
@@ -89,12 +87,12 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A request for an operation that commits a snapshot.
+    """A request for an operation that commits a snapshot. Only the function `partitions` may execute it.
 
     Each member must be there, and no other: a message that is read in part could take out too much.
     """
 
-    operation: Committing
+    operation: Text
     table: Location
     branch: Branch = MAIN
     arguments: Mapping[str, object] = field(default_factory=dict)
@@ -105,8 +103,18 @@ class Commit:
     kind = "commit"
 
     def __post_init__(self) -> None:
-        if not self.manual and (self.operation != EXPIRE_PARTITIONS or self.arguments):
-            raise ValueError(f"manual to be true for anything but {EXPIRE_PARTITIONS} without arguments")
+        if not self.manual and (self.operation not in OF_PASSES or self.arguments):
+            raise ValueError(f"manual to be true for anything but {' or '.join(OF_PASSES)} without arguments")
+        if not commits_snapshot(self.operation, self.arguments):
+            raise ValueError(f"an operation that commits a snapshot, not {describe(self.operation)},")
+
+
+def commits_snapshot(operation: str, arguments: Mapping[str, object]) -> bool:
+    """Tell whether an operation with these arguments commits a snapshot."""
+    from lakesweep.runs.parameters.signatures import SIGNATURES  # most messages are about something else
+
+    signature = SIGNATURES.get(operation)
+    return signature is not None and signature.has_commit(arguments)
 
 
 @dataclass(frozen=True, slots=True)

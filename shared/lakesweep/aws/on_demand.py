@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
 from lakesweep.aws.jobs.documents import job_name
-from lakesweep.aws.messages import COMMITTING, Branch, Commit, SparkScan, Work
+from lakesweep.aws.messages import Branch, Commit, SparkScan, Work, commits_snapshot
 from lakesweep.aws.orphan_arguments import call_of
 from lakesweep.aws.recording import record, summary_of
 from lakesweep.aws.runtime import Context, Runtime
@@ -133,7 +133,7 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
     if queued and refusals:
         raise RefusedError("; ".join(refusals))
     place = table.ref.location, table.ref.branch
-    if queued and demand.operation in COMMITTING:
+    if queued and commits_snapshot(demand.operation, demand.arguments):
         runtime.queues.ask_for_commit(Commit(demand.operation, *place, demand.arguments, manual=True))
     elif queued:
         runtime.queues.hand_over(Work(*place, plan_id, grace_ms, manual=True))

@@ -9,10 +9,21 @@ import pytest
 
 from lakesweep.aws.fifo import dedup_id_of, group_of
 from lakesweep.aws.handing_on import ask_for_commits
-from lakesweep.aws.messages import COMMITTING, HOP_LIMIT, Commit, Hint, next_hop, parse_message, to_body
+from lakesweep.aws.messages import (
+    HOP_LIMIT,
+    OF_PASSES,
+    Commit,
+    Hint,
+    commits_snapshot,
+    next_hop,
+    parse_message,
+    to_body,
+)
 from lakesweep.aws.queues import Queues
 from lakesweep.errors import FormatError
 from lakesweep.model.report import RunReport
+from lakesweep.runs.parameters.parameter import Signature, flag
+from lakesweep.runs.parameters.signatures import SIGNATURES
 from lakesweep.runs.session import COMMITS_ELSEWHERE
 
 TABLE = "s3://lake/warehouse/sales.db/orders"
@@ -126,4 +137,17 @@ def test_a_pass_asks_for_nothing_else(step: RunReport) -> None:
 
 
 def test_every_operation_that_commits_is_known() -> None:
-    assert COMMITTING == ("drop-partition", "truncate", "expire-partitions")
+    """The declaration of an operation says it, so that a new one needs no other word."""
+    known = {name for name in SIGNATURES if commits_snapshot(name, {})}
+    assert known == {"drop-partition", "truncate", "expire-partitions"}
+    assert known.issuperset(OF_PASSES)
+
+
+@pytest.mark.parametrize(
+    ("given", "commits"),
+    [({}, False), ({"as_latest": None}, False), ({"as_latest": False}, False)]
+    + [({"as_latest": True}, True), ({"as_latest": "true"}, True)],
+)
+def test_an_argument_may_make_a_commit_of_a_call(given: dict[str, object], commits: bool) -> None:
+    as_latest = flag("as_latest", "Commit the old state.")
+    assert Signature("rollback", (as_latest,), commits=as_latest).has_commit(given) is commits

@@ -94,6 +94,14 @@ class Signature:
     parameters: tuple[Parameter[Any], ...]
     options: frozenset[str] = frozenset()
     """Table options that a call may set."""
+    commits: bool | Parameter[Any] = False
+    """A call commits a snapshot: always, or if it gives this argument. On AWS, one function alone may do that."""
+
+    def has_commit(self, arguments: Mapping[str, object]) -> bool:
+        """Tell whether a call with these arguments commits a snapshot."""
+        if isinstance(self.commits, bool):
+            return self.commits
+        return arguments.get(self.commits.name) not in (None, False)
 
     @property
     def arguments(self) -> frozenset[str]:

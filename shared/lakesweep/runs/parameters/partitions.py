@@ -46,9 +46,11 @@ FALLBACK_REAPPEARS = flag(
     "fallback_reappears", "Accept that a fallback branch shows its copy of the dropped rows again."
 )
 DROP_PARTITION = Signature(
-    "drop-partition", (PARTITION, CATALOG_TYPE, CATALOG_LOCK, FALLBACK_REAPPEARS, OPTIONS), COMMIT_OPTIONS
+    "drop-partition", (PARTITION, CATALOG_TYPE, CATALOG_LOCK, FALLBACK_REAPPEARS, OPTIONS), COMMIT_OPTIONS, commits=True
 )
-TRUNCATE = Signature("truncate", (CATALOG_TYPE, CATALOG_LOCK, FALLBACK_REAPPEARS, OPTIONS), COMMIT_OPTIONS)
+TRUNCATE = Signature(
+    "truncate", (CATALOG_TYPE, CATALOG_LOCK, FALLBACK_REAPPEARS, OPTIONS), COMMIT_OPTIONS, commits=True
+)
 
 EXPIRATION_TIME = text(
     "expiration_time", "Age from which a partition expires, such as '30 d'; partition.expiration-time.", "DURATION"
@@ -92,4 +94,5 @@ EXPIRE_PARTITIONS = Signature(
     "expire-partitions",
     (*PROCEDURE_OPTIONS, TIME_ZONE, CATALOG_TYPE, CATALOG_LOCK, OPTIONS),
     PARTITION_OPTIONS | COMMIT_OPTIONS,
+    commits=True,
 )
