@@ -20,6 +20,7 @@ COMMIT = {
     "operation": "truncate",
     "arguments": {},
     "manual": True,
+    "run_id": "20260131T120000Z-1f2e3d4c",
 }
 SCAN = {"table": "s3://a/b", "scan_id": "x"}
 

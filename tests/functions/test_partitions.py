@@ -10,6 +10,7 @@ import pytest
 from lakesweep.aws import partitions
 from lakesweep.aws.messages import HOP_LIMIT
 from lakesweep.control.intent import Intent
+from lakesweep.storage.store import DeleteRequest
 from tests.functions.deployment import STATED, Answer, Deployment, keys_of
 from tests.support.iam import recorded
 from tests.support.reader import read_root
@@ -29,8 +30,15 @@ COMMIT = {
     "branch": "main",
     "arguments": {},
     "manual": False,
+    "run_id": None,
 }
-DROP = {**COMMIT, "operation": "drop-partition", "arguments": {"partition": [f"dt={OLD}"], **LOCKED}, "manual": True}
+DROP = {
+    **COMMIT,
+    "operation": "drop-partition",
+    "arguments": {"partition": [f"dt={OLD}"], **LOCKED},
+    "manual": True,
+    "run_id": "20260131T120000Z-1f2e3d4c",
+}
 
 
 class Partitioned(Deployment):
@@ -286,3 +294,53 @@ def test_a_table_that_takes_too_long() -> None:
     assert (answer.failed, answer.metrics["RunsFailed"]) == ([], 1)
     assert not deployed.waiting("partitions")
     assert deployed.snapshots() == [1, 2, 3]
+
+
+def _lose_nothing(deployed: Partitioned) -> None:
+    pass
+
+
+def _lose_the_report(deployed: Partitioned) -> None:
+    """As if the process had died before it wrote it, or the control location had refused it."""
+    (key,) = [key for key in deployed.control_keys() if "/reports/" in key]
+    deployed.control().delete([DeleteRequest(key)])
+
+
+def _lose_the_record(deployed: Partitioned) -> None:
+    """As if another commit to the branch had followed."""
+    (key,) = [key for key in deployed.control_keys() if key.endswith("lease.json")]
+    lease = json.loads(deployed.control().read(key).data)
+    lease["commits"]["main"]["run_id"] = "20260131T120000Z-5a6b7c8d"
+    deployed.control().put(key, json.dumps(lease).encode())
+
+
+@pytest.mark.parametrize("lose", [_lose_nothing, _lose_the_report, _lose_the_record])
+@pytest.mark.parametrize(
+    ("operation", "arguments"),
+    [
+        ("drop-partition", {"partition": [{"dt": OLD}]}),
+        ("truncate", {}),
+        ("expire-partitions", {"expiration_time": "1 d"}),
+    ],
+)
+def test_a_request_that_is_delivered_twice_is_carried_out_once(
+    operation: str, arguments: dict[str, Any], lose: Callable[[Partitioned], None]
+) -> None:
+    """A queue delivers a message again if its process died. What came since then is not what was meant."""
+    deployed = Partitioned()
+    table = deployed.partitioned()
+    event = {"operation": operation, "table": deployed.location(), "arguments": arguments, "execute": True}
+    told = deployed.invoke("on_demand", event).value
+    (message,) = deployed.waiting("partitions")
+    assert (told["run_id"], told["report"].rpartition("/")[2]) == (message["run_id"], f"{message['run_id']}.json")
+    assert deployed.send("partitions", message).metrics["CommitsMade"] == 1
+    assert [key for key in deployed.control_keys() if key.endswith(f"/reports/{message['run_id']}.json")]
+    table.hint("LATEST", table.commit("+New", partition=(OLD,), snapshot_id=5))
+    lose(deployed)
+    answer = deployed.send("partitions", message)
+    assert (answer.failed, answer.metrics.get("CommitsMade", 0)) == ([], 0)
+    assert OLD in deployed.live()
+    assert "commits nothing more" in answer.text
+    deployed.invoke("on_demand", event)
+    deployed.run()
+    assert OLD not in deployed.live()

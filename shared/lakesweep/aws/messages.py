@@ -11,7 +11,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import Annotated, Any
 
 from lakesweep.errors import FormatError, RefusedError
-from lakesweep.format.codec import Check, Text, from_json
+from lakesweep.format.codec import Check, Id, Text, from_json
 from lakesweep.format.names import branch_name_of
 from lakesweep.format.values.json_document import describe, get_int, parse_object, require_str, wrong_type
 from lakesweep.model.roots import MAIN
@@ -98,11 +98,15 @@ class Commit:
     arguments: Mapping[str, object] = field(default_factory=dict)
     manual: bool = False
     """A person requested it. Otherwise the fleet policy decides whether it is executed, and how."""
+    run_id: Id | None = None
+    """Id of the run that executes the request of a person, so that it commits once, also if its message comes twice."""
     hop: Hop = 0
 
     kind = "commit"
 
     def __post_init__(self) -> None:
+        if self.manual != (self.run_id is not None):
+            raise ValueError("run_id to be there if manual is true, and only then")
         if not self.manual and (self.operation not in OF_PASSES or self.arguments):
             raise ValueError(f"manual to be true for anything but {' or '.join(OF_PASSES)} without arguments")
         if not commits_snapshot(self.operation, self.arguments):

@@ -133,11 +133,15 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
     if queued and refusals:
         raise RefusedError("; ".join(refusals))
     place = table.ref.location, table.ref.branch
+    found = {**summary_of(report), **_where(table, plan_id), "run_id": plan_id if queued else None, "queued": queued}
     if queued and commits_snapshot(demand.operation, demand.arguments):
-        runtime.queues.ask_for_commit(Commit(demand.operation, *place, demand.arguments, manual=True))
-    elif queued:
+        area = require_area(table)
+        run_id = new_id(area.store.now_ms())
+        runtime.queues.ask_for_commit(Commit(demand.operation, *place, demand.arguments, manual=True, run_id=run_id))
+        return {**found, "run_id": run_id, "report": area.path(f"reports/{run_id}.json")}
+    if queued:
         runtime.queues.hand_over(Work(*place, plan_id, grace_ms, manual=True))
-    return {**summary_of(report), **_where(table, plan_id), "run_id": plan_id if queued else None, "queued": queued}
+    return found
 
 
 def _on_spark(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]:

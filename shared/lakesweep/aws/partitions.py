@@ -1,7 +1,9 @@
 """Run the operations that commit a snapshot, in the one function that may write manifests and snapshots.
 
 A commit deletes no file, and the function behind this module has no permission to delete. No reader sees anything of an
-interrupted commit. So a message may be taken again: the operation plans anew, on the newest snapshot of that time.
+interrupted commit. So a message may be taken again: the operation plans anew, on the newest snapshot of that time. The
+request of a person has the id of its run, and a run that may have committed commits nothing more: rows that came since
+then are not what the person asked about.
 """
 
 from dataclasses import replace
@@ -17,6 +19,7 @@ from lakesweep.operations.partitions.expire_partitions import expire_partitions
 from lakesweep.operations.registry import run_operation
 from lakesweep.runs.committing.catalog import Catalog, declared_catalog
 from lakesweep.runs.fleet import OBSERVED, may_delete, rule_of, watched_ruling, why_observed
+from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
 
@@ -68,12 +71,13 @@ def carry_out(runtime: Runtime, commit: Commit, context: Context, name: str) -> 
             telemetry.warn(warning, run_id=report.run_id, **facts)
         if report.refusal is not None and report.refusal.code == OutOfTimeError.code:
             # At least one batch of partitions was committed. So this ends, however often it is handed on.
-            _ask_again(runtime, next_hop(replace(commit, hop=0)), facts, report.refusal.message)
+            run_id = new_id(table.store.now_ms()) if commit.manual else None
+            _ask_again(runtime, next_hop(replace(commit, hop=0, run_id=run_id)), facts, report.refusal.message)
 
 
 def _run(table: Table, commit: Commit) -> RunReport:
     if commit.manual:
-        return run_operation(table, commit.operation, commit.arguments, execute=True)
+        return run_operation(replace(table, run_id=commit.run_id), commit.operation, commit.arguments, execute=True)
     try:
         ruling = watched_ruling(table)
         if not may_delete(ruling):

@@ -81,6 +81,15 @@ def load_report(area: ControlArea, run_id: str) -> dict[str, object]:
         ) from error
 
 
+def has_report(area: ControlArea, run_id: str) -> bool:
+    """Tell whether a run has stored a report, whatever it says."""
+    try:
+        area.read(f"reports/{run_id}.json")
+    except ObjectNotFoundError:
+        return False
+    return True
+
+
 def ended_status(area: ControlArea, run_id: str) -> str | None:
     """Return how the plan of a run ended; `None` if the run has no report, or did not end the plan.
 

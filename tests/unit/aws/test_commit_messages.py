@@ -27,7 +27,8 @@ from lakesweep.runs.parameters.signatures import SIGNATURES
 from lakesweep.runs.session import COMMITS_ELSEWHERE
 
 TABLE = "s3://lake/warehouse/sales.db/orders"
-DROP = Commit("drop-partition", TABLE, "rt", {"partition": ["dt=1", {"dt": None}], "catalog_lock": True}, True, 3)
+RUN = "20260131T120000Z-1f2e3d4c"
+DROP = Commit("drop-partition", TABLE, "rt", {"partition": ["dt=1", {"dt": None}], "catalog_lock": True}, True, RUN, 3)
 
 
 class Client:
@@ -41,16 +42,16 @@ class Client:
 
 
 @pytest.mark.parametrize(
-    "commit", [DROP, Commit("truncate", TABLE, manual=True), Commit("expire-partitions", TABLE, "main", {})]
+    "commit", [DROP, Commit("truncate", TABLE, manual=True, run_id=RUN), Commit("expire-partitions", TABLE, "main", {})]
 )
 def test_a_request_is_read_as_it_was_written(commit: Commit) -> None:
     assert parse_message(to_body(commit), "m") == commit
     assert set(json.loads(to_body(commit))) == {
-        *("format_version", "kind", "hop", "operation", "table", "branch", "arguments", "manual")
+        *("format_version", "kind", "hop", "operation", "table", "branch", "arguments", "manual", "run_id")
     }
 
 
-@pytest.mark.parametrize("name", ["hop", "operation", "table", "branch", "arguments", "manual"])
+@pytest.mark.parametrize("name", ["hop", "operation", "table", "branch", "arguments", "manual", "run_id"])
 def test_no_member_may_lack(name: str) -> None:
     """A drop that lost its arguments, or who asked for it, is no drop."""
     whole = json.loads(to_body(DROP))
@@ -66,7 +67,8 @@ def test_no_member_may_lack(name: str) -> None:
         *(("table", each) for each in ("/tmp/t", "", 1, "s3://" + "x" * 3000)),
         *(("branch", each) for each in ("", "a/b", "a\0b", 1)),
         *(("arguments", each) for each in ("dt=1", [], ["dt=1"], 1)),
-        *(("manual", each) for each in (1, "true")),
+        *(("manual", each) for each in (1, "true", False)),
+        *(("run_id", each) for each in ("", "../x", 1, True, None)),
         *(("hop", each) for each in (-1, HOP_LIMIT, "0", 1.5)),
         *(("partition", each) for each in ("dt=1", None)),
     ],
@@ -80,7 +82,7 @@ def test_no_member_may_be_another(name: str, value: object) -> None:
 def test_a_pass_asks_for_what_the_table_says(more: dict[str, Any]) -> None:
     """Only a person may drop something, or say how."""
     whole = json.loads(to_body(Commit("expire-partitions", TABLE)))
-    parse_message(json.dumps({**whole, **more, "manual": True}), "m")
+    parse_message(json.dumps({**whole, **more, "manual": True, "run_id": RUN}), "m")
     with pytest.raises(FormatError, match="manual to be true"):
         parse_message(json.dumps({**whole, **more}), "m")
 
@@ -91,7 +93,7 @@ def test_what_a_queue_takes_for_the_same() -> None:
     assert dedup_id_of(replace(commit, arguments={}, branch="main")) == dedup_id_of(commit)
     others = [replace(commit, branch="rt"), replace(commit, table=TABLE + "2")]
     assert len({dedup_id_of(each) for each in (commit, *others)}) == 3
-    for each in (replace(commit, manual=True), next_hop(commit)):
+    for each in (replace(commit, manual=True, run_id=RUN), next_hop(commit)):
         assert isinstance(each, Commit)
         assert dedup_id_of(each) != dedup_id_of(each)
     assert group_of(commit.table) == group_of(Hint(TABLE).table)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from lakesweep.commit.environment import CommitEnvironment, Committed, Prepare
 from lakesweep.commit.loop import commit
 from lakesweep.control.lease import LeaseDocument, read_lease
-from lakesweep.control.reports import store_report
+from lakesweep.control.reports import has_report, store_report
 from lakesweep.errors import MaintenanceError, StorageError
 from lakesweep.model.commits.report import MadeCommit
 from lakesweep.model.report import Refusal, RunReport, Status
@@ -55,7 +55,7 @@ class CommitRun:
         self._has_lock, self._unattended, self._show = has_lock, unattended, show
         self._area = require_area(target.table)
         self._started_ms = target.table.store.now_ms()
-        self.id = new_id(self._started_ms)
+        self.id = target.table.run_id or new_id(self._started_ms)
         self._lease: LeaseDocument | None = None
         self._warnings: dict[str, None] = {}
 
@@ -66,13 +66,23 @@ class CommitRun:
     def report(self, commits: Callable[[], Committed]) -> RunReport:
         """Commit, and return the report. It is stored if anything was committed, or may have been.
 
+        A request that has the id of its run may come twice. What the table holds the second time may have come since
+        the first, so then nothing is committed.
+
         Args:
             commits: Makes all commits by `commit`, and returns how the last one ended.
 
         Raises:
             MaintenanceError: Nothing was committed.
         """
-        finished = self._finish_begun()
+        self._lease = lease = read_lease(self._area)
+        if self._may_have_committed(lease):
+            self.warn(
+                f"run {self.id} has committed, or may have, so it commits nothing more; if the change is still to be "
+                "made, request it again"
+            )
+            return self._shown(report_of(self.target.table, self._operation, "nothing_to_do", None))
+        finished = self._finish_begun(lease)
         if finished is not None:
             return finished
         try:
@@ -125,11 +135,18 @@ class CommitRun:
             self.made.append(note(made))
         return committed
 
-    def _finish_begun(self) -> RunReport | None:
+    def _may_have_committed(self, lease: LeaseDocument) -> bool:
+        """Tell whether a run with the id that the request has was at work before."""
+        table = self.target.table
+        if table.run_id is None:
+            return False
+        record = lease.commits.get(table.ref.branch)
+        return (record is not None and record.run_id == self.id) or has_report(self._area, self.id)
+
+    def _finish_begun(self, lease: LeaseDocument) -> RunReport | None:
         """Finish a plan that a dead run left; return its report if it was interrupted again."""
         table = self.target.table
-        self._lease = read_lease(self._area)
-        finished = finish_begun(table, self._lease) if table.may_delete else None
+        finished = finish_begun(table, lease) if table.may_delete else None
         if finished is not None:
             self._lease = read_lease(self._area)
             if self._lease.intent is not None:
