@@ -399,6 +399,7 @@ def _same_beginnings() -> bytes:
     )  # fmt: skip
 
 
+SLOW = "long keys in a page each"
 PARQUET: dict[str, Callable[[], bytes]] = {
     "eight long keys, each named often": lambda: _parquet(
         _long_keys(8, 16 * MB, rows_each=40), dictionary_pagesize_limit=256 * MB
@@ -406,9 +407,7 @@ PARQUET: dict[str, Callable[[], bytes]] = {
     "a key of some MB, named often": lambda: _parquet(
         _long_keys(2, 3 * MB, rows_each=400), dictionary_pagesize_limit=64 * MB
     ),
-    "long keys in a page each": lambda: _parquet(
-        _long_keys(60, 12 * MB), use_dictionary=False, data_page_size=1, write_batch_size=1
-    ),
+    SLOW: lambda: _parquet(_long_keys(60, 12 * MB), use_dictionary=False, data_page_size=1, write_batch_size=1),
     "keys that repeat the one before": _same_beginnings,
     "a footer of many megabytes": lambda: _footer(b"\x19\xf9" + b"\xff\xff\xff\x07" + bytes(8 * MB)),
 }
@@ -423,7 +422,7 @@ def _parquet_bomb(bomb: str) -> bytes:
     return PARQUET[bomb]()
 
 
-@pytest.mark.parametrize("bomb", PARQUET)
+@pytest.mark.parametrize("bomb", [pytest.param(bomb, marks=[pytest.mark.long] * (bomb == SLOW)) for bomb in PARQUET])
 def test_bombs_in_inventories_of_parquet(cage: Cage, bomb: str) -> None:
     """A key of S3 has at most 1 024 bytes, whatever the dictionary or the footer says."""
     pytest.importorskip("pyarrow")
