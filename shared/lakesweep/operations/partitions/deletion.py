@@ -21,6 +21,7 @@ from lakesweep.format.manifest_writer import WrittenManifest, write_manifests
 from lakesweep.format.metadata_names import MetadataNames
 from lakesweep.format.raw_entries import as_delete
 from lakesweep.format.schema import TableSchema
+from lakesweep.model.partitions.cast import comparable
 from lakesweep.table.contents.content import Content, TextEntry
 
 POSTPONED = -2
@@ -68,6 +69,8 @@ def removed_of(schema: TableSchema, content: Content, index: RawIndex | None, ro
         RefusedError: The metadata of the snapshot cannot be built upon.
     """
     rows = frozenset(rows)
+    if index is not None:
+        rows |= _in_other_bytes(content, index, rows)
     bucket = schema.options.get("bucket", "").strip()
     files = tuple(found for found in content.live(rows) if found[1].entry.bucket >= 0 or bucket == str(POSTPONED))
     losing = {raw.entry.partition for _, raw in files}
@@ -83,6 +86,24 @@ def removed_of(schema: TableSchema, content: Content, index: RawIndex | None, ro
         for vector in entry.vectors
     )
     return Removed(files, None if len(kept) == len(index.rows) else kept, index, dangling, frozenset(losing))
+
+
+def _in_other_bytes(content: Content, index: RawIndex, rows: frozenset[bytes]) -> frozenset[bytes]:
+    """Return the rows of an index that have the values of some partitions, in other bytes, and no files.
+
+    Writers encode a value in several ways. If such a record stayed, it would name files that are gone, and Paimon
+    fails where it meets a deletion vector of such a file.
+    """
+    others = {entry.partition for _, entry in index.rows} - rows
+    if not others:
+        return frozenset()
+    values = {_comparable(content, row) for row in rows}
+    alike = {row for row in others if _comparable(content, row) in values}
+    return frozenset(row for row in alike if not content.has(row))
+
+
+def _comparable(content: Content, row: bytes) -> tuple[object, ...]:
+    return tuple(map(comparable, content.source.values(row)))
 
 
 def prepared(

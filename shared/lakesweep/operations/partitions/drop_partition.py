@@ -79,9 +79,12 @@ def choose_matching(
     """
 
     def choose(content: Content, index: RawIndex | None) -> Selection:
-        there = [facts for facts in content.partitions() if facts.files]
-        check([facts.values for facts in there])
+        there = content.partitions()
+        check([facts.values for facts in there if facts.files])
         found = [facts for facts in there if matches(facts.values)]
+        # A file that is deleted twice must not hide another one that is still there.
+        content.live(frozenset(facts.row for facts in found if not facts.files))
+        found = [facts for facts in found if facts.files]
         rows = {facts.row for facts in found}
         indexed = {entry.partition for _, entry in index.rows} if index is not None else set()
         alone = frozenset(row for row in indexed - rows if matches(content.source.values(row)))

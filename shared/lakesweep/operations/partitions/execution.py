@@ -83,7 +83,7 @@ class Execution:
         if removed.is_empty:
             return None
         for root in base.since:
-            if root.snapshot.commit_kind != "APPEND" and not root.snapshot.commit_user.endswith(self._run.id):
+            if root.snapshot.commit_kind != "APPEND":
                 self._run.warn(
                     f"{root.ref} ({root.snapshot.commit_kind}) was committed meanwhile, so the commit was planned "
                     "anew as a whole"

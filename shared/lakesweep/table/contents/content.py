@@ -100,6 +100,10 @@ class Content:
             for row, total in sums.items()
         )
 
+    def has(self, row: bytes) -> bool:
+        """Tell whether a manifest names a partition in these bytes."""
+        return any(row in part.tallies for part in self.parts)
+
     def live(self, rows: frozenset[bytes]) -> list[TextEntry]:
         """Return the files of some partitions, in the order of the manifests.
 

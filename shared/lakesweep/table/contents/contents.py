@@ -6,6 +6,7 @@ A commit is built on what this reads, so nothing is passed over: a list, manifes
 refuses the commit.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -58,12 +59,16 @@ class Contents:
             whole: Pass over no manifest.
 
         Raises:
-            RefusedError: With code `corrupt_manifests`: a list or manifest is missing, damaged, or not as recorded.
+            RefusedError: With code `corrupt_manifests`: a list or manifest is missing, damaged, named twice, or
+                not as recorded.
             UnsupportedFormatError: It is intact, and no commit can be built on it.
             StorageError: A request failed.
         """
         self.fetch((snapshot,), whole=whole)
         lists = (self._lists[snapshot.base_manifest_list], self._lists[snapshot.delta_manifest_list])
+        names = Counter(meta.file_name for each in lists for meta in each.metas)
+        if twice := [name for name, count in names.items() if count > 1]:
+            raise self.corrupt(f"the lists of snapshot {snapshot.id} name {twice[0]} twice")
         metas = self._needed(lists, whole=whole)
         for meta in metas:
             if self._parts[meta.file_name].meta[:4] != meta[:4]:
@@ -91,10 +96,20 @@ class Contents:
         self._bodies |= files
 
     def values(self, row: bytes) -> Values:
-        """Return the values of a partition."""
+        """Return the values of a partition.
+
+        Raises:
+            RefusedError: They are not those of a partition of this table.
+        """
+        try:
+            return self._decoded_row(row)
+        except FormatError as error:
+            raise self.corrupt(str(error)) from error
+
+    def _decoded_row(self, row: bytes) -> Values:
         found = self._values.get(row)
         if found is None:
-            found = self._values[row] = decode_row(row, self.types, f"table {self.table}: a partition")
+            found = self._values[row] = decode_row(row, self.types, "a partition")
         return found
 
     def may_ask(self, row: bytes) -> bool:
@@ -189,6 +204,8 @@ class Contents:
                 f"{manifest.path}: expected {meta.added_count} added and {meta.deleted_count} deleted files as its "
                 f"list states, found {added} and {deleted}"
             )
+        for row in tallies:
+            self._decoded_row(row)
         return Part(meta, tallies, self._wanted(manifest, frozenset(tallies), raws), next_row_id)
 
     def _wanted(
@@ -208,7 +225,8 @@ class Contents:
         if self.may_drop is None:
             return False
         try:
-            return any(row is None or self.may_ask(row) for row in (meta.partition_min, meta.partition_max))
+            ends = (meta.partition_min, meta.partition_max)
+            return any(row is None or self.may_drop(self._decoded_row(row)) for row in ends)
         except FormatError:
             return True
 
