@@ -157,8 +157,8 @@ def _carried_out(
         say(f"table {report.table} is damaged: readers of some version fail; lakesweep check --all-roots shows details")
     document = report.to_json() | ({"warnings": warnings} if warnings else {})
     text = list(lines(document))
-    if table.area is not None and report.status == "planned":
-        text.append(next_line(next_command(place, report)))
+    if table.area is not None and (following := next_command(place, report)):
+        text.append(next_line(following))
     return document, text, exit_code_of(report)
 
 

@@ -15,6 +15,8 @@ FIRST_PARTITIONS = 20
 """Partitions that are shown."""
 SHOWN_BY = 6
 """Roots that are named."""
+_NAMES_PARTITIONS = {"drop-partition": "such partition", "truncate": "rows"}
+"""Operations that take out what the call names, and what is not there if they find nothing."""
 
 
 def commit_lines(commits: Document, words: Mapping[str, str], size: Callable[[int], str]) -> Iterator[tuple[str, str]]:
@@ -22,7 +24,7 @@ def commit_lines(commits: Document, words: Mapping[str, str], size: Callable[[in
 
     Args:
         commits: `commits` of a report; see `CommitsReport.to_json`.
-        words: `next_due`: when the next partition is due.
+        words: `operation`; `next_due`: when the next partition is due.
         size: Renders a number of bytes.
     """
     made, count = commits["made"], commits["partition_count"]
@@ -40,6 +42,10 @@ def commit_lines(commits: Document, words: Mapping[str, str], size: Callable[[in
         )
     if count:
         yield "files", _until(commits["shown_by"])
+    elif words["operation"] in _NAMES_PARTITIONS:
+        yield "drop", f"none: the newest snapshot has no {_NAMES_PARTITIONS[words['operation']]}"
+        if commits["shown_by"] is not None:
+            yield "files", _still(commits["shown_by"])
     yield from _rest(commits, words)
 
 
@@ -63,10 +69,20 @@ def _rest(commits: Document, words: Mapping[str, str]) -> Iterator[tuple[str, st
 def _until(shown_by: Sequence[str] | None) -> str:
     """Say how long the files stay."""
     if shown_by is None:
-        return "none is deleted by a commit; they stay while a snapshot, tag or branch shows these rows"
+        return (
+            "none is deleted by a commit; they stay while a snapshot, tag or branch shows these rows (drop-partition "
+            "without --execute names these)"
+        )
     if not shown_by:
         return "none is deleted by a commit; nothing else shows these rows, so the next expiry deletes them"
     return f"none is deleted by a commit; they stay while these show their rows: {some_of(shown_by, SHOWN_BY)}"
+
+
+def _still(shown_by: Sequence[str]) -> str:
+    """Say who shows rows that the newest snapshot does not have."""
+    if not shown_by:
+        return "no snapshot, tag or branch shows such rows"
+    return f"they stay while these show such rows: {some_of(shown_by, SHOWN_BY)}"
 
 
 def _content(counts: Document, size: Callable[[int], str]) -> str:

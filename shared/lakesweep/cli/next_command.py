@@ -5,10 +5,16 @@ import shlex
 from lakesweep.cli.options import Place
 from lakesweep.model.plan import PlanHeader
 from lakesweep.model.report import RunReport
+from lakesweep.runs.session import NOT_EXECUTABLE
 
 
 def next_command(place: Place, report: RunReport) -> str:
-    """Return the command to execute the plan. With several steps, the plans of later steps are made in the run."""
+    """Return the command to execute the plan, empty if there is none.
+
+    With several steps, the plans of later steps are made in the run.
+    """
+    if report.status != "planned" or any(warning.startswith(NOT_EXECUTABLE) for warning in report.warnings):
+        return ""
     planned = [step for step in report.leaves() if step.status == "planned" and step.plan is not None]
     # An undo of deletions has no plan of its own. It follows from the run that it reverts.
     if len(planned) == 1 and planned[0].plan is not None and planned[0].restores is None:

@@ -108,7 +108,8 @@ def _commits(document: Document) -> Iterator[str]:
     commits = document.get("commits")
     if commits is None:
         return
-    for name, text in commit_lines(commits, {"next_due": human_time(commits["next_due_ms"])}, human_bytes):
+    words = {"operation": document["operation"], "next_due": human_time(commits["next_due_ms"])}
+    for name, text in commit_lines(commits, words, human_bytes):
         yield _field(name, text) if name else f"  {text}"
     if document["outcome"] is None and document["run_id"] is not None:
         yield _field("run", document["run_id"])

@@ -186,8 +186,9 @@ def _check_catalog(catalog: str | None, kind: Kind) -> None:
     if catalog not in _OWNED_BY_FILES:
         found = "no catalog type" if catalog is None else f"the unknown catalog type {describe(catalog)}"
         raise RefusedError(
-            f"{found} is declared, and a table's files do not show who publishes its snapshots; expected catalog_type "
-            f"in the call or in the fleet policy: {', '.join(_OWNED_BY_FILES)}; or {_instead(kind)}",
+            f"{found} is declared, and a table's files do not show who publishes its snapshots; expected "
+            f"--catalog-type, or catalog_type in the fleet policy or in JSON: {', '.join(_OWNED_BY_FILES)}; or "
+            f"{_instead(kind)}",
             code="catalog_not_declared",
         )
 

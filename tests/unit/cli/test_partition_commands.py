@@ -16,7 +16,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A table with six partitions, a tag, and a control location."""
     monkeypatch.setenv("LAKESWEEP_CONTROL", str(tmp_path / "control"))
     monkeypatch.delenv("LAKESWEEP_POLICY", raising=False)
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    monkeypatch.setattr("lakesweep.commit.loop.SEEN_AGAIN_S", 0.0)
     write_partitioned(tmp_path / "orders")
     return tmp_path / "orders"
 
@@ -42,8 +42,46 @@ def test_a_plan_says_who_still_shows_the_rows(folder: Path) -> None:
     assert lines[3] == (
         "files      none is deleted by a commit; they stay while these show their rows: snapshots 1 to 6, tag month-end"
     )
-    assert lines[4:] == ["catalog    not declared", "next       the same command with --execute"]
+    assert lines[4:] == ["catalog    not declared"], "it cannot be executed"
+    assert "--catalog-type" in answer.messages
     assert "the plan is not stored" not in answer.messages
+    declared = call("drop-partition", folder, *DROP, "--catalog-type", "hive")
+    assert declared.printed.splitlines()[4:] == ["catalog    hive", "next       the same command with --execute"]
+    owned = call("drop-partition", folder, *DROP, "--catalog-type", "rest")
+    assert "\nnext " not in owned.printed and "cannot be executed" in owned.messages
+
+
+def test_a_dropped_partition_is_shown_by_older_roots(folder: Path) -> None:
+    """Whoever must erase rows asks again, until no root shows them."""
+    call("drop-partition", folder, *DROP, *COMMIT)
+    answer = call("drop-partition", folder, *DROP)
+    assert answer.exit_code == 0
+    assert answer.printed.splitlines()[1:] == [
+        "drop       none: the newest snapshot has no such partition",
+        "files      they stay while these show such rows: snapshots 1 to 6, tag month-end",
+    ]
+    document = call("drop-partition", folder, *DROP, "--json").document
+    assert document["status"] == "nothing_to_do"
+    assert document["commits"]["shown_by"] == ["snapshots 1 to 6", "tag month-end"]
+    call("expire-snapshots", folder, "--retain-min", "1", "--retain-max", "1", "--execute")
+    assert call("drop-partition", folder, *DROP, "--json").document["commits"]["shown_by"] == ["tag month-end"]
+    call("delete-tag", folder, "month-end", "--execute")
+    assert call("drop-partition", folder, *DROP).printed.splitlines()[2:] == [
+        "files      no snapshot, tag or branch shows such rows"
+    ]
+    assert not list(folder.glob("dt=20240101/hr=08/bucket-0/*"))
+
+
+def test_a_partition_that_no_root_has_is_no_success(folder: Path) -> None:
+    """A slip in a value is noticed, also by an execution, which looks at the newest snapshot alone."""
+    slip = ("--partition", "dt=2024-01-01")
+    assert call("drop-partition", folder, *slip).printed.splitlines()[1:] == [
+        "drop       none: the newest snapshot has no such partition",
+        "files      no snapshot, tag or branch shows such rows",
+    ]
+    executed = call("drop-partition", folder, *slip, *COMMIT)
+    assert executed.exit_code == 0
+    assert executed.printed.splitlines()[1:] == ["drop       none: the newest snapshot has no such partition"]
 
 
 def test_a_commit_names_its_snapshot(folder: Path) -> None:
@@ -51,7 +89,10 @@ def test_a_commit_names_its_snapshot(folder: Path) -> None:
     answer = call("drop-partition", folder, *DROP, *COMMIT)
     assert answer.exit_code == 0 and snapshots(folder) == [1, 2, 3, 4, 5, 6, 7]
     assert "\ncommit     snapshot 7: 1 partition dropped, 10 rows, " in answer.printed
-    assert "none is deleted by a commit; they stay while a snapshot, tag or branch shows these rows" in answer.printed
+    assert (
+        "none is deleted by a commit; they stay while a snapshot, tag or branch shows these rows (drop-partition "
+        "without --execute names these)"
+    ) in answer.printed
     (run,) = call("runs", folder, "--json").document["runs"]
     assert (run["operation"], run["status"], run["committed"], run["deleted"]) == ("drop-partition", "done", [7], 0)
     assert " done (snapshot 7) " in call("runs", folder).printed
@@ -80,7 +121,12 @@ def test_a_truncated_table_is_empty(folder: Path) -> None:
     """Every partition is listed, and a second call finds nothing."""
     assert call("truncate", folder, *COMMIT, "--json").document["commits"]["partition_count"] == 6
     again = call("truncate", folder, *COMMIT)
-    assert again.exit_code == 0 and again.printed.startswith(f"truncate of {folder}, branch main: nothing to do")
+    assert again.exit_code == 0 and again.printed.splitlines() == [
+        f"truncate of {folder}, branch main: nothing to do",
+        "drop       none: the newest snapshot has no rows",
+    ]
+    shown = "files      they stay while these show such rows: snapshots 1 to 6, tag month-end"
+    assert call("truncate", folder).printed.splitlines()[2:] == [shown]
     assert snapshots(folder)[-1] == 7
 
 
@@ -135,7 +181,7 @@ def test_maintain_expires_partitions(folder: Path) -> None:
         (("drop-partition", "--partition", '{"dt":'), 2, "--partition: expected a JSON object"),
         (("truncate", "--catalog-type", "Hive"), 2, "--catalog-type: expected one of filesystem, hive, jdbc"),
         (("truncate", "--catalog-lock"), 2, "--catalog-lock is stated without catalog_type; expected both"),
-        (("truncate", "--execute"), 3, "no catalog type is declared"),
+        (("truncate", "--execute"), 3, "expected --catalog-type, or catalog_type in the fleet policy or in JSON: "),
         (("truncate", "--catalog-type", "rest", "--execute"), 3, "rest"),
         (("truncate", "--option", "partition.expiration-time=1 d"), 2, "has no effect on truncate"),
         (
@@ -144,7 +190,8 @@ def test_maintain_expires_partitions(folder: Path) -> None:
             "--expiration-time and option partition.expiration-time state the same; expected one of the two",
         ),
         (("expire-partitions", "--max-expires", "0"), 2, "--max-expires: expected a whole number, at least 1"),
-        (("expire-partitions", "--expiration-time", "soon"), 3, "partition.expiration-time: expected a duration"),
+        (("expire-partitions", "--expiration-time", "soon"), 2, "--expiration-time: expected a duration"),
+        (("expire-partitions", "--expiration-time", "30"), 2, "--expiration-time: 30 has no unit; expected '30 ms'"),
     ],
 )
 def test_wrong_calls_change_nothing(folder: Path, words: tuple[str, ...], exit_code: int, said: str) -> None:

@@ -63,6 +63,7 @@ def drop_partition(table: Table, arguments: DropArguments, *, execute: bool) -> 
         contents=contents,
         choose=choose_matching(matches, check),
         options=options,
+        matches=matches,
         fallback_reappears=arguments.fallback_reappears,
     )
     return carry_out(target, task, execute=execute)

@@ -58,8 +58,8 @@ def expire_partitions(
         rules = partition_rules(options)
         if rules is None:
             raise RefusedError(
-                f"table {table.ref} states no {EXPIRATION_TIME}; expected it among its options, or as expiration_time "
-                "of the call",
+                f"table {table.ref} states no {EXPIRATION_TIME}; expected it among its options, in `partitions` of "
+                "the fleet policy, or --expiration-time",
                 code="no_expiration_time",
             )
         if not schema.partition_keys:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from lakesweep.commit.base import Base
 from lakesweep.errors import RefusedError
+from lakesweep.model.partitions.expiry import PartitionFacts
 from lakesweep.model.report import RunReport
 from lakesweep.operations.partitions.deletion import removed_of
 from lakesweep.operations.partitions.execution import Execution
@@ -57,10 +58,16 @@ def _planned(view: TableView, base: Base, task: Task) -> RunReport:
     rows = rows_of(selection.due) | selection.index_rows
     removed = removed_of(base.schema, content, index, rows)
     commits = summary_of(base.schema, task, content, selection, removed)
+    matches = task.matches
+
+    def is_meant(facts: PartitionFacts) -> bool:
+        return facts.row in rows if matches is None else matches(facts.values)
+
+    if not task.unattended and (rows or matches is not None):
+        # Nobody reads a plan of each hour, and this takes the metadata of all roots.
+        commits = replace(commits, shown_by=roots_that_show(view, task.contents, is_meant))
     if removed.is_empty:
         report = report_of(view.table, task.operation, "nothing_to_do", None)
         return replace(report, commits=commits, warnings=selection.warnings)
-    if not task.unattended:  # nobody reads a plan of each hour, and this takes the metadata of all roots
-        commits = replace(commits, shown_by=roots_that_show(view, task.contents, rows))
     report = report_of(view.table, task.operation, "planned", None)
     return replace(report, commits=commits, warnings=(*warnings, *selection.warnings, *large(task, commits)))

@@ -3,28 +3,34 @@
 Its files stay while one of them does. A dry run says so, since "dropped" sounds like "deleted".
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 
 from lakesweep.errors import FormatError, RefusedError
+from lakesweep.model.partitions.expiry import PartitionFacts
 from lakesweep.model.roots import MAIN, Root, RootRef
 from lakesweep.runs.view import TableView
 from lakesweep.table.contents.contents import Contents
 from lakesweep.table.documents import read_roots, read_schema
 
 
-def roots_that_show(view: TableView, contents: Contents, rows: Collection[bytes]) -> tuple[str, ...]:
+def roots_that_show(view: TableView, contents: Contents, is_meant: Callable[[PartitionFacts], bool]) -> tuple[str, ...]:
     """Return the snapshots, tags, changelogs and branches that show some of the partitions, as words.
 
     A root that cannot be read may show them, and is named. So is one of a branch with other partition keys, if it has
-    any files.
+    any files. The branch of the call comes first.
+
+    Args:
+        view: The table.
+        contents: Reads the partitions of snapshots.
+        is_meant: Tells whether a partition is one of those.
 
     Raises:
         StorageError: A request failed.
     """
-    rows = frozenset(rows)
-    refs = list(view.listing.roots())
+    own = (view.own.name, MAIN)
+    refs = sorted(view.listing.roots(), key=lambda ref: own.index(ref.branch) if ref.branch in own else len(own))
     documents = _documents(view, refs)
     with suppress(RefusedError):  # then each root is looked at by itself
         contents.fetch(root.snapshot for root in documents.values() if isinstance(root, Root))
@@ -38,7 +44,7 @@ def roots_that_show(view: TableView, contents: Contents, rows: Collection[bytes]
             partitions = contents.read(root.snapshot).partitions()
         except RefusedError:
             return True
-        return any(facts.files and (facts.row in rows or not alike[ref.branch]) for facts in partitions)
+        return any(facts.files and (is_meant(facts) or not alike[ref.branch]) for facts in partitions)
 
     return tuple(_in_words(ref for ref in refs if shows(ref)))
 

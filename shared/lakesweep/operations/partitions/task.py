@@ -13,7 +13,7 @@ from lakesweep.model.partitions.expiry import Due
 from lakesweep.model.partitions.names import partition_name, value_name
 from lakesweep.operations.partitions.deletion import Removed
 from lakesweep.runs.committing.catalog import Catalog
-from lakesweep.table.contents.content import Content
+from lakesweep.table.contents.content import Content, Values
 from lakesweep.table.contents.contents import Contents
 
 _MANY = 0.5
@@ -48,6 +48,8 @@ class Task:
     choose: Choose
     options: Mapping[str, str]
     """The table's options, overridden by the call's."""
+    matches: Callable[[Values], bool] | None = None
+    """Tells which partitions of any snapshot the call names; `None`: it names none."""
     fallback_reappears: bool = False
     batch_size: int | None = None
     """Partitions of one commit; `None`: all."""

@@ -9,6 +9,7 @@ from lakesweep.operations.partitions.task import Task
 from lakesweep.runs.committing.opened import opened
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
+from lakesweep.table.contents.content import Values
 from lakesweep.table.contents.contents import Contents
 
 OPERATION = "truncate"
@@ -25,13 +26,18 @@ def truncate(table: Table, arguments: TruncateArguments, *, execute: bool) -> Ru
         target = opened(table, OPERATION, execute=execute)
     except RefusedError as error:
         return refused(table, OPERATION, error)
+
+    def matches(values: Values) -> bool:
+        return True
+
     task = Task(
         operation=OPERATION,
         arguments=arguments.to_json(),
         catalog=arguments.catalog,
-        contents=Contents(target.store, str(table.ref), target.schema.partition_types, lambda values: True),
-        choose=choose_matching(lambda values: True),
+        contents=Contents(target.store, str(table.ref), target.schema.partition_types, matches),
+        choose=choose_matching(matches),
         options={**target.schema.options, **arguments.options},
+        matches=matches,
         fallback_reappears=arguments.fallback_reappears,
     )
     return carry_out(target, task, execute=execute)

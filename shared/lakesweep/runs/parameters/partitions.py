@@ -4,7 +4,17 @@ import json
 from collections.abc import Mapping
 
 from lakesweep.runs.parameters.commits import CATALOG_LOCK, CATALOG_TYPE, COMMIT_OPTIONS
-from lakesweep.runs.parameters.parameter import OPTIONS, Kind, Signature, bad_value, flag, positive, text
+from lakesweep.runs.parameters.parameter import (
+    OPTIONS,
+    Kind,
+    Signature,
+    bad_value,
+    flag,
+    positive,
+    read_days_ms,
+    read_text,
+    text,
+)
 
 CHECK_INTERVAL = "partition.expiration-check-interval"
 
@@ -52,8 +62,16 @@ TRUNCATE = Signature(
     "truncate", (CATALOG_TYPE, CATALOG_LOCK, FALLBACK_REAPPEARS, OPTIONS), COMMIT_OPTIONS, commits=True
 )
 
-EXPIRATION_TIME = text(
-    "expiration_time", "Age from which a partition expires, such as '30 d'; partition.expiration-time.", "DURATION"
+
+def read_expiration(value: object, name: str) -> str:
+    """Read a duration, which stays a text: it stands for a table option."""
+    read_days_ms(value, name)
+    return read_text(value, name)
+
+
+expiration: Kind[str | None] = Kind("duration", read_expiration, None, "DURATION")
+EXPIRATION_TIME = expiration(
+    "expiration_time", "Age from which a partition expires, such as '30 d'; partition.expiration-time."
 )
 EXPIRE_STRATEGY = text(
     "expire_strategy",

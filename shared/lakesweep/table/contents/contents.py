@@ -132,7 +132,7 @@ class Contents:
         """Return the error of a table on which nothing can be built."""
         return RefusedError(
             f"table {self.table}: {problem}; expected metadata without such a fault, since a commit would carry it on. "
-            "lakesweep check TABLE --files says more",
+            "lakesweep check TABLE says more",
             code=CORRUPT,
         )
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from lakesweep.errors import UsageError
+from lakesweep.model.commits.partitions import PartitionsReport
 from lakesweep.operations.partitions.arguments import Catalog
 from lakesweep.storage.store import delete_all
 from tests.unit.operations.partitions.partition_world import PartitionWorld
@@ -134,6 +135,9 @@ def test_branches_are_apart() -> None:
     world.fill("20240101", "20240102")
     world.table.tag("t")
     world.table.branch("b", from_tag="t")
+    dry = world.drop("dt=20240101", execute=False).commits
+    assert isinstance(dry, PartitionsReport)
+    assert dry.shown_by == ("snapshots 1 to 2", "tag t", "snapshot 2 of branch b", "tag t of branch b")
     world.branch = "b"
     report = world.drop("dt=20240101")
     assert report.status == "done"
