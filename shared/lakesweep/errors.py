@@ -25,6 +25,9 @@ def some_of(names: Sequence[object], at_most: int = 10) -> str:
     return ", ".join(map(str, names[:at_most])) + more
 
 
+_HAS_COMMITTED = "the run has committed a snapshot, or may have"
+
+
 class MaintenanceError(Exception):
     """The base class of all errors that Lakesweep raises deliberately."""
 
@@ -130,6 +133,16 @@ class TerminatedError(KeyboardInterrupt):
         self.name = name
         """Name of the signal, such as `SIGTERM`."""
         self.number = number
+
+
+def note_commit(stop: KeyboardInterrupt) -> None:
+    """Note that a run which somebody stops has committed a snapshot, or may have."""
+    stop.add_note(_HAS_COMMITTED)
+
+
+def has_committed(error: BaseException) -> bool:
+    """Tell whether a stopped run has committed a snapshot, or may have."""
+    return _HAS_COMMITTED in getattr(error, "__notes__", ())
 
 
 def stopped_by(stop: KeyboardInterrupt) -> str:

@@ -22,9 +22,10 @@ from lakesweep.errors import (
     LeaseLostError,
     MaintenanceError,
     RefusedError,
-    TerminatedError,
     UsageError,
+    has_committed,
     masked,
+    stop_code,
     stop_exit_code,
     stopped_by,
 )
@@ -256,10 +257,8 @@ def explain(error: BaseException) -> tuple[str, str, int]:
             return error.code, f"{error}; {hint(error)}", reach_exit_code(error)
         exit_code = REFUSED if error.code == _NO_BUCKET else error.exit_code
         return error.code, str(error), exit_code
-    if isinstance(error, TerminatedError):
-        return "terminated", str(error) or f"stopped by {stopped_by(error)}", stop_exit_code(error)
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted", str(error) or f"stopped by {stopped_by(error)}", stop_exit_code(error)
+        return stop_code(error), str(error) or f"stopped by {stopped_by(error)}", stop_exit_code(error)
     return (
         "internal",
         f"unexpected {type(error).__name__}: {masked(str(error))}; this is a bug (LAKESWEEP_DEBUG=1 shows where)",
@@ -270,10 +269,10 @@ def explain(error: BaseException) -> tuple[str, str, int]:
 def _failed(
     place: Place, table: Table | None, operation: str, error: BaseException, requests: Mapping[str, int]
 ) -> tuple[RunReport, int]:
-    """Print what went wrong, and return it as a report: `partial` if deletions were sent before, else `refused`."""
+    """Print what went wrong, and return it as a report: `partial` if the table had been changed, else `refused`."""
     ref = TableRef(place.table, place.branch) if table is None else table.ref
     code, message, exit_code = explain(error)
-    begun = requests.get("delete", 0) > 0 or isinstance(error, LeaseLostError)
+    begun = requests.get("delete", 0) > 0 or isinstance(error, LeaseLostError) or has_committed(error)
     if begun and not (isinstance(error, KeyboardInterrupt) and str(error)):  # a stopped run already says what is left
         message += "; the execution had begun, and the next run with --execute finishes it"
     if begun and exit_code < _SIGNALS:

@@ -60,7 +60,7 @@ def error_codes() -> set[str]:
                 for statement in node.body:
                     if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "code":
                         found.update(words(statement.value))
-    found |= assigned("storage", "_CODES") | assigned("storage", "words")
+    found |= assigned("storage", "_CODES") | assigned("storage", "words") | returned("errors.py", "stop_code")
     for tree in trees("cli/answer.py"):
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef) and node.name == "explain":

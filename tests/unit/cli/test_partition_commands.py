@@ -103,6 +103,57 @@ def test_a_commit_names_its_snapshot(folder: Path) -> None:
     assert "lakesweep rollback TABLE --snapshot 6" in undone.document["refusal"]["message"]
 
 
+def test_a_stop_after_the_commit_says_what_is_committed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while the run waits to look again: the snapshot is there, so the run has a report and is listed."""
+
+    def stop(*anything: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lakesweep.commit.loop.seen_at", stop)
+    answer = call("drop-partition", folder, *DROP, *COMMIT, "--json")
+    assert answer.exit_code == 130 and snapshots(folder)[-1] == 7
+    (run,) = call("runs", folder, "--json").document["runs"]
+    said = f"table {folder}: run {run['run_id']} was stopped by Ctrl-C after it committed snapshot 7"
+    assert answer.messages == f"lakesweep: {said}\n"
+    assert (answer.document["status"], answer.document["executed"]) == ("partial", True)
+    assert answer.document["refusal"] == {"code": "interrupted", "message": said}
+    assert (run["operation"], run["status"], run["committed"]) == ("drop-partition", "partial", [7])
+    report = call("report", folder, run["run_id"], "--json").document["report"]
+    assert report["commits"]["made"][0]["rows"] == 10
+    assert report["refusal"]["code"] == "interrupted"
+
+
+def test_a_stop_before_the_commit_leaves_no_report(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*anything: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lakesweep.commit.loop.write_files", stop)
+    answer = call("drop-partition", folder, *DROP, *COMMIT, "--json")
+    assert (answer.exit_code, answer.document["status"], answer.document["executed"]) == (130, "refused", False)
+    assert snapshots(folder)[-1] == 6 and call("runs", folder, "--json").document["runs"] == []
+
+
+def test_a_run_that_is_killed_after_the_commit_is_listed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could write no report, but the lease knows its commit."""
+
+    class Killed(BaseException):
+        pass
+
+    def kill(*anything: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr("lakesweep.commit.loop.seen_at", kill)
+        call("drop-partition", folder, *DROP, *COMMIT)
+    (run,) = call("runs", folder, "--json").document["runs"]
+    assert (run["status"], run["branch"], run["committed"], run["undoable"]) == ("unfinished", "main", [7], False)
+    assert " unfinished (snapshot 7) " in call("runs", folder).printed
+    answer = call("report", folder, run["run_id"])
+    assert answer.exit_code == 3 and "it committed snapshot 7" in answer.messages
+    call("truncate", folder, *COMMIT)
+    assert [each["committed"] for each in call("runs", folder, "--json").document["runs"]] == [[8]]
+
+
 def test_commands_that_read_understand_the_new_snapshot(folder: Path) -> None:
     """A file of a dropped partition is held by the older snapshots alone, and the table is healthy."""
     (path,) = (found.relative_to(folder).as_posix() for found in folder.glob("dt=20240101/hr=08/bucket-0/data-*"))

@@ -232,11 +232,13 @@ def _unreported_row(area: ControlArea, run_id: str, lease: LeaseDocument, days: 
         except (FormatError, RefusedError):  # the plan is gone or damaged, but the run is still known
             header = None
     of_run = ("plan_id", "started_ms", "status", "deleted", "bytes", "finished_by")
+    branch, *committed = run.commit or (None,)
     return {
-        **{name: getattr(header, name, None) for name in ("operation", "branch")},
+        "operation": getattr(header, "operation", None),
+        "branch": getattr(header, "branch", branch),
         **{name: getattr(run, name) for name in of_run},
         "failed_count": run.failed,
-        "committed": None,
+        "committed": committed or None,
         **_undoable(area, run_id, run.started_ms or 0, days, now_ms),
     }
 
@@ -259,7 +261,9 @@ def stored_report(table: Table, run_id: str) -> Document:
         run = unreported(area, run_id, lease, area.store.now_ms())
         state = "is under way" if run.status == "running" else "ended before it could write one"
         came = "the number of objects it deleted is unknown, since a part of its ledger cannot be read"
-        if run.deleted is not None:
+        if run.commit is not None:
+            came = f"it committed snapshot {run.commit[1]}, as lakesweep runs TABLE shows"
+        elif run.deleted is not None:
             came = f"it deleted {run.deleted} objects so far, as lakesweep runs TABLE shows"
         raise RefusedError(
             f"table {table.ref}: expected a report of run {run_id}, found none: the run {state}; {came}",

@@ -1,7 +1,7 @@
 """Runs without a report: they are still running, or they ended before they could write one.
 
-The lease names the run that holds it, and every run that worked on the plan in its intent. The ledger has a folder for
-each run that wrote a part.
+The lease names the run that holds it, every run that worked on the plan in its intent, and the run of the last commit
+to each branch. The ledger has a folder for each run that wrote a part.
 """
 
 from dataclasses import dataclass
@@ -30,6 +30,8 @@ class Unreported:
     """As far as the run recorded it; `None`, also in the next two fields: not known, since a part cannot be read."""
     failed: int | None
     bytes: int | None
+    commit: tuple[str, int] | None = None
+    """Branch and snapshot that it committed, as far as the lease knows."""
 
 
 def known_runs(area: ControlArea, lease: LeaseDocument, most: int) -> list[str]:
@@ -39,9 +41,10 @@ def known_runs(area: ControlArea, lease: LeaseDocument, most: int) -> list[str]:
 
 
 def _runs_of(lease: LeaseDocument) -> tuple[str, ...]:
-    """Return the run that holds the lease, and the runs of its intent."""
+    """Return the run that holds the lease, the runs of its intent, and those of the last commits."""
     of_intent = () if lease.intent is None else lease.intent.runs
-    return (*of_intent, lease.run_id) if lease.expires_ms else of_intent
+    holder = (lease.run_id,) if lease.expires_ms else ()
+    return (*of_intent, *holder, *(record.run_id for record in lease.commits.values()))
 
 
 def unreported(area: ControlArea, run_id: str, lease: LeaseDocument, now_ms: int) -> Unreported:
@@ -76,6 +79,14 @@ def unreported(area: ControlArea, run_id: str, lease: LeaseDocument, now_ms: int
         deleted,
         failed,
         size_bytes,
+        next(
+            (
+                (branch, record.id)
+                for branch, record in lease.commits.items()
+                if record.run_id == run_id and record.state == "published"
+            ),
+            None,
+        ),
     )
 
 

@@ -4,13 +4,14 @@ A commit has no stored plan, since it is planned anew on each snapshot that anot
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from lakesweep.commit.environment import CommitEnvironment, Committed, Prepare
 from lakesweep.commit.loop import commit
 from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.control.reports import has_report, store_report
-from lakesweep.errors import MaintenanceError, StorageError
+from lakesweep.errors import MaintenanceError, StorageError, note_commit, stop_code, stop_exit_code, stopped_by
 from lakesweep.model.commits.report import MadeCommit
 from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.runs.committing.opened import Opened
@@ -19,8 +20,14 @@ from lakesweep.runs.fleet import check_policy
 from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.reports import report_of
 
+Note = Callable[[MadeCommit], MadeCommit]
+"""Adds to a commit that was made what it took out of the table."""
 Show = Callable[[RunReport, tuple[MadeCommit, ...]], RunReport]
 """Adds to a report what the operation says of its commits."""
+
+
+def _as_it_is(made: MadeCommit) -> MadeCommit:
+    return made
 
 
 class CommitRun:
@@ -51,6 +58,7 @@ class CommitRun:
         """
         self.target = target
         self.made: list[MadeCommit] = []
+        self._note: Note = _as_it_is
         self._operation, self._options = operation, options
         self._has_lock, self._unattended, self._show = has_lock, unattended, show
         self._area = require_area(target.table)
@@ -87,6 +95,9 @@ class CommitRun:
             return finished
         try:
             last = commits()
+        except KeyboardInterrupt as stop:
+            self._stopped(stop)
+            raise
         except MaintenanceError as error:
             if not self.made:
                 raise
@@ -98,7 +109,7 @@ class CommitRun:
         is_half = bool(self.made) or last.status != "gave_up"
         return self._ended("partial" if is_half else "stale", Refusal(last.code, last.message))
 
-    def commit(self, prepare: Prepare, note: Callable[[MadeCommit], MadeCommit] = lambda made: made) -> Committed:
+    def commit(self, prepare: Prepare, note: Note = _as_it_is) -> Committed:
         """Make one commit.
 
         Args:
@@ -109,6 +120,7 @@ class CommitRun:
             MaintenanceError: See `commit.loop.commit`.
         """
         table = self.target.table
+        self._note = note
         lease, self._lease = self._lease, None  # what it says counts for the first commit alone
         env = CommitEnvironment(
             store=table.store,
@@ -153,6 +165,27 @@ class CommitRun:
                 return finished
             self.warn(f"run {finished.run_id} first finished a plan that an earlier run had begun")
         return None
+
+    def _stopped(self, stop: KeyboardInterrupt) -> None:
+        """Say what a run committed that somebody stops, and store it. The lease knows of the last commit."""
+        table = self.target.table
+        doubt = ""
+        with suppress(MaintenanceError):
+            record = read_lease(self._area).commits.get(table.ref.branch)
+            if record is not None and record.run_id == self.id and record.uuid not in {made.uuid for made in self.made}:
+                if record.state == "published":
+                    self.made.append(self._note(MadeCommit(record.id, record.uuid)))
+                else:
+                    doubt = f" while it committed snapshot {record.id}: lakesweep show TABLE says whether that exists"
+        if not self.made and not doubt:
+            return
+        ids = ", ".join(str(made.snapshot_id) for made in self.made)
+        came = doubt or f" after it committed snapshot {ids}"
+        sentence = f"table {table.ref}: run {self.id} was stopped by {stopped_by(stop)}{came}"
+        stop.args = (sentence,)
+        note_commit(stop)
+        with suppress(MaintenanceError):
+            self._ended("partial", Refusal(stop_code(stop), sentence, stop_exit_code(stop)))
 
     def _shown(self, report: RunReport) -> RunReport:
         shown = self._show(report, tuple(self.made))
