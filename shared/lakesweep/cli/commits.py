@@ -1,4 +1,4 @@
-"""What a run commits, as text: the partitions that it takes out, who still shows them, and the new snapshots.
+"""What a run commits, as text: what it takes out or rewrites, who still shows it, and the new snapshots.
 
 A person may drop a partition because its data must vanish. So the text says that a commit deletes no file, and names
 the snapshots, tags and branches that keep the files.
@@ -20,13 +20,45 @@ _NAMES_PARTITIONS = {"drop-partition": "such partition", "truncate": "rows"}
 
 
 def commit_lines(commits: Document, words: Mapping[str, str], size: Callable[[int], str]) -> Iterator[tuple[str, str]]:
-    """Yield a word and a sentence for each fact about the commits; an empty word continues a list.
+    """Return a word and a sentence for each fact about the commits; an empty word continues a list.
 
     Args:
         commits: `commits` of a report; see `CommitsReport.to_json`.
         words: `operation`; `next_due`: when the next partition is due.
         size: Renders a number of bytes.
     """
+    return _partition_lines(commits, words, size) if "partition_count" in commits else _manifest_lines(commits, size)
+
+
+def _manifest_lines(commits: Document, size: Callable[[int], str]) -> Iterator[tuple[str, str]]:
+    before, after, saved = commits["before"], commits["after"], commits["saved_requests"]
+    yield "before", _manifests(before, size)
+    if after is not None:
+        yield "after", _manifests(after, size)
+    for commit in commits["made"]:
+        reused = "; manifests of an earlier attempt were used again" if commits["reused_attempt"] else ""
+        yield "commit", f"snapshot {commit['snapshot_id']}: the same files{_effort(commit)}{reused}"
+    if saved is not None:
+        yield (
+            "saves",
+            f"{_counted(saved['reader'], 'request')} of each reader of the whole table, {saved['commit']} of a commit "
+            "that looks for conflicts in one partition",
+        )
+        yield "files", "none is deleted by a commit; former manifests stay while a snapshot, tag or branch names them"
+    if not commits["made"] and after != before:
+        yield "catalog", commits["catalog"] or "not declared"
+
+
+def _manifests(figures: Document, size: Callable[[int], str]) -> str:
+    return (
+        f"{_counted(figures['manifests'], 'manifest')}, {size(figures['bytes'])}, "
+        f"{figures['entries']} entries, {figures['deleted_entries']} of them of deleted files"
+    )
+
+
+def _partition_lines(
+    commits: Document, words: Mapping[str, str], size: Callable[[int], str]
+) -> Iterator[tuple[str, str]]:
     made, count = commits["made"], commits["partition_count"]
     for partition in commits["partitions"][:FIRST_PARTITIONS]:
         yield "", f"{partition['partition'] or 'the whole table'}: {_content(partition, size)}{_why(partition)}"

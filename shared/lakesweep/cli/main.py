@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from lakesweep import __version__
-from lakesweep.cli import changes, completion, demo, enable_events, expiry, partitions
+from lakesweep.cli import changes, completion, demo, enable_events, expiry, manifests, partitions
 from lakesweep.cli.command import Command
 from lakesweep.cli.help import fitted, shown, summary
 from lakesweep.cli.history import audit, records
@@ -41,6 +41,7 @@ COMMANDS = (
     partitions.drop_partition,
     partitions.expire_partitions,
     partitions.truncate,
+    manifests.compact_manifest,
     roots.tags,
     changes.create_tag,
     changes.replace_tag,

@@ -108,7 +108,7 @@ def _commits(document: Document) -> Iterator[str]:
     commits = document.get("commits")
     if commits is None:
         return
-    words = {"operation": document["operation"], "next_due": human_time(commits["next_due_ms"])}
+    words = {"operation": document["operation"], "next_due": human_time(commits.get("next_due_ms"))}
     for name, text in commit_lines(commits, words, human_bytes):
         yield _field(name, text) if name else f"  {text}"
     if document["outcome"] is None and document["run_id"] is not None:

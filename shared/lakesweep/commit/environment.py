@@ -8,6 +8,7 @@ from lakesweep.commit.base import Base
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import LeaseDocument
 from lakesweep.format.snapshot import Snapshot
+from lakesweep.storage.clock import Stopwatch
 from lakesweep.storage.store import Store
 from lakesweep.storage.wrappers.remembering import RememberingStore
 
@@ -28,6 +29,12 @@ class Attempt:
     uuid: str
     now_ms: int
     """The commit time: the table's clock, but never before the base."""
+    write: Callable[[str, bytes], None]
+    """Writes a new manifest below `manifest/` at once: its name and its body. So a preparation of many manifests need
+    not keep them. They exist when the lists are written."""
+    may_reuse: bool
+    """No earlier attempt of this commit has sent a snapshot. So nobody has seen what it wrote, a rollback cannot have
+    deleted it, and this attempt may name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +44,13 @@ class Prepared:
     snapshot: Snapshot
     properties: Mapping[str, str] | None
     files: Mapping[str, bytes]
-    """File name below `manifest/` -> body."""
+    """File name below `manifest/` -> body: the lists, and what was not written at once."""
+    since: Stopwatch | None = None
+    """Counts from before the first file of an earlier attempt that this snapshot names."""
 
 
 Prepare = Callable[[Attempt], Prepared | None]
-"""Makes the snapshot of an attempt, without writing anything. `None`: there is nothing left to do."""
+"""Makes the snapshot of an attempt, without writing anything but new manifests. `None`: there is nothing left to do."""
 
 Status = Literal["committed", "nothing_to_do", "gave_up", "base_vanished", "replaced", "unknown"]
 

@@ -64,7 +64,7 @@ def write_files(store: Store, files: Mapping[str, bytes], before_each: Callable[
 
     def write(name: str) -> None:
         before_each()
-        _write(store, f"{_FOLDER}{name}", files[name])
+        write_file(store, name, files[name])
 
     def write_all(names: Sequence[str]) -> None:
         if len(names) < 2 or not waits(store):
@@ -80,7 +80,9 @@ def write_files(store: Store, files: Mapping[str, bytes], before_each: Callable[
     write_all(lists)
 
 
-def _write(store: Store, path: str, body: bytes) -> None:
+def write_file(store: Store, name: str, body: bytes) -> None:
+    """Write one new file below `manifest/`; see `write_files`."""
+    path = f"{_FOLDER}{name}"
     for is_last in (False, True):
         try:
             store.put(path, body, if_absent=True)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from uuid import uuid4
 
 from lakesweep.commit.base import Base, read_base
+from lakesweep.commit.early import EarlyFiles
 from lakesweep.commit.environment import Attempt, CommitEnvironment, Committed, Prepare, Prepared, Status
 from lakesweep.commit.files import check_prepared, probe, write_files
 from lakesweep.commit.publish import Published, Publishing, seen_at
@@ -65,6 +66,8 @@ class _Committing:
         self._known: LeaseDocument | None = None
         self._is_proven = False
         """An earlier commit to this table has shown that its store keeps to conditions."""
+        self._was_sent = False
+        """An attempt has sent a snapshot."""
         self._number = 0
         self._replaced = 0
         self._last: Published | None = None
@@ -120,16 +123,20 @@ class _Committing:
     def _attempt(self, base: Base) -> Committed | None:
         """Make one attempt; `None`: another writer was first, or replaced the snapshot."""
         env = self._env
-        attempt = Attempt(
-            base=base,
-            number=self._number,
-            commit_user=env.commit_user(self._number),
-            uuid=str(uuid4()),
-            now_ms=max(env.table.now_ms(), base.root.snapshot.time_ms),
-        )
         begun = Stopwatch()
         try:
-            prepared = self._prepare(attempt)
+            with EarlyFiles(env.table, lambda: env.check_time(env.what)) as early:
+                attempt = Attempt(
+                    base=base,
+                    number=self._number,
+                    commit_user=env.commit_user(self._number),
+                    uuid=str(uuid4()),
+                    now_ms=max(env.table.now_ms(), base.root.snapshot.time_ms),
+                    write=early.write,
+                    may_reuse=not self._was_sent,
+                )
+                prepared = self._prepare(attempt)
+                early.finish()
         except (ObjectNotFoundError, RefusedError) as error:
             is_missing = isinstance(error, ObjectNotFoundError) or isinstance(error.__cause__, ObjectNotFoundError)
             # The base may have been rolled back meanwhile. If it is still there, its file is really missing.
@@ -146,7 +153,7 @@ class _Committing:
         if not self._is_proven:
             probe(env.table, prepared.files)
             self._is_proven = True
-        published = self._publish(attempt, prepared.snapshot.id, body, begun)
+        published = self._publish(attempt, prepared.snapshot.id, body, prepared.since or begun)
         self._warnings += published.warnings
         self._last = published
         if published.state == "ours":
@@ -177,6 +184,7 @@ class _Committing:
                 lease.commits[env.branch] = replace(record, state="published")
             return published
         finally:
+            self._was_sent |= publishing.was_sent
             if not publishing.may_exist:
                 lease.forget_commits()
             lease.release(ended=True)

@@ -13,6 +13,7 @@ from lakesweep.format.schema import TableSchema
 from lakesweep.format.snapshot import Snapshot
 from lakesweep.format.snapshot_writer import properties_of, watermark_of
 from lakesweep.format.values import json_document
+from lakesweep.storage.clock import Stopwatch
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 
@@ -34,9 +35,11 @@ class Change:
     delta_record_count: int
     next_row_id: int | None
     files: Mapping[str, bytes]
-    """File name below `manifest/` -> body."""
+    """File name below `manifest/` -> body; not those that were written at once."""
     keeps_properties: bool = False
     """All properties are carried on, as where no row changes; otherwise only the largest sequence number."""
+    since: Stopwatch | None = None
+    """See `Prepared`."""
 
 
 def next_snapshot(attempt: Attempt, change: Change) -> Prepared:
@@ -70,7 +73,7 @@ def next_snapshot(attempt: Attempt, change: Change) -> Prepared:
         next_row_id=change.next_row_id,
         operation=None,
     )
-    return Prepared(snapshot, properties or None, change.files)
+    return Prepared(snapshot, properties or None, change.files, change.since)
 
 
 def statistics_of(store: Store, base: Snapshot, schema: TableSchema) -> tuple[str | None, str | None]:

@@ -74,6 +74,8 @@ class Publishing:
     """The snapshot document."""
     may_exist: bool = False
     """A put was sent, and nothing shows that it had no effect."""
+    was_sent: bool = False
+    """A put was sent, whatever became of it."""
     _etag: str | None = None
     """What the put answered; `None`: there was no answer that it succeeded."""
     _warnings: list[str] = field(default_factory=list)
@@ -163,7 +165,7 @@ class Publishing:
 
     def _send(self) -> MaintenanceError | None:
         """Send the put once, and return why it failed."""
-        was_in_doubt, self.may_exist = self.may_exist, True
+        was_in_doubt, self.may_exist, self.was_sent = self.may_exist, True, True
         try:
             self._etag = self._store.put(self.path, self.body, if_absent=True)
         except (StorageError, LeaseLostError) as error:

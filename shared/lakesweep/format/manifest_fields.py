@@ -47,6 +47,32 @@ DATED_FACTS = (
     *_BEFORE_FILE,
     Want("_FILE", "record", required=True, fields=(*_FACTS_OF_FILE, Want("_CREATION_TIME", "int"))),
 )
+_OF_A_COPY = (
+    Want("_LEVEL", "int", required=True),
+    Want("_SCHEMA_ID", "int", required=True),
+    Want("_ROW_COUNT", "int", required=True),
+    Want("_FIRST_ROW_ID", "int"),
+)
+_BEFORE_COPY = (Want("_PARTITION", "bytes", required=True), Want("_BUCKET", "int", required=True))
+COPY = (*_BEFORE_COPY, Want("_FILE", "record", required=True, fields=_OF_A_COPY), RAW)
+"""What the list record of a new manifest needs of each entry. The first two bytes of `RAW` are version and kind."""
+IDENTIFIED_COPY = (
+    *_BEFORE_COPY,
+    Want(
+        "_FILE",
+        "record",
+        required=True,
+        fields=(
+            *_OF_A_COPY,
+            Want("_FILE_NAME", "string", required=True),
+            Want("_EXTRA_FILES", "strings", required=True),
+            Want("_EMBEDDED_FILE_INDEX", "bytes"),
+            Want("_EXTERNAL_PATH", "string"),
+        ),
+    ),
+    RAW,
+)
+"""The same with the rest of an entry's identity."""
 NAMES = (
     Want("_VERSION", "int", required=True),
     Want("_KIND", "int", required=True),

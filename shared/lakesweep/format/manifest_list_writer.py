@@ -7,8 +7,8 @@ list is refused; it is copied if nothing has to be added.
 Source: Paimon `ManifestList`, `ManifestFileMetaSerializer`.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
@@ -46,6 +46,11 @@ class RawList:
     metas: tuple[ManifestMeta, ...]
     """What the records say."""
 
+    def only(self, names: Collection[str]) -> "RawList":
+        """Return the list with the records of some manifests."""
+        found = [pair for pair in zip(self.records, self.metas, strict=True) if pair[1].file_name in names]
+        return replace(self, records=tuple(record for record, _ in found), metas=tuple(meta for _, meta in found))
+
 
 def read_raw_list(body: bytes, path: str, *, expected_size: int | None = None) -> RawList:
     """Read a manifest list.
@@ -66,13 +71,19 @@ def read_raw_list(body: bytes, path: str, *, expected_size: int | None = None) -
 
 
 def write_manifest_list(
-    lists: Sequence[RawList], added: Sequence[WrittenManifest], *, codec: str, level: int | None = None
+    lists: Sequence[RawList],
+    added: Sequence[WrittenManifest],
+    after: Sequence[RawList] = (),
+    *,
+    codec: str,
+    level: int | None = None,
 ) -> bytes:
-    """Write a list of the manifests of other lists, in their order, and then of new manifests.
+    """Write a list of the manifests of other lists, in their order, with new manifests among them.
 
     Args:
-        lists: Lists whose records come first. Without any, and without new manifests, the file has no records.
-        added: New manifests.
+        lists: Lists whose records come first. Without any records and new manifests, the file has none.
+        added: New manifests, which come next.
+        after: Lists whose records come last.
         codec: Name of an Avro codec; see `codec_of`.
         level: Of the codec, or None for its default.
 
@@ -81,10 +92,11 @@ def write_manifest_list(
         UnsupportedFormatError: A list has fields that Lakesweep does not know (`unknown_manifest_field`), or lacks
             statistics of partitions (`manifest_schema`). Or there is no such codec.
     """
-    sources = [(raw, _type_of(raw)) for raw in lists if raw.records]
-    schema_text, type_ = _target(sources, bool(added))
-    records = [record for raw, found in sources for record in _records(raw, found, type_)]
+    before, behind = ([(raw, _type_of(raw)) for raw in each if raw.records] for each in (lists, after))
+    schema_text, type_ = _target([*before, *behind], bool(added))
+    records = [record for raw, found in before for record in _records(raw, found, type_)]
     records += [encode(type_, _row(manifest), _TARGET) for manifest in added]
+    records += [record for raw, found in behind for record in _records(raw, found, type_)]
     return write_container(schema_text, records, codec, level)
 
 

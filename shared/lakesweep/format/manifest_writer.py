@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from lakesweep.errors import FormatError
 from lakesweep.format.avro.container_writer import ContainerWriter
+from lakesweep.format.avro.projection import Row
 from lakesweep.format.manifest import ManifestMeta
 from lakesweep.format.metadata_names import MetadataNames
 from lakesweep.format.partition_stats import PartitionStats
@@ -54,34 +55,45 @@ def write_manifests(
         FormatError: A record does not begin as an entry, or a partition is not a row of the given types.
         UnsupportedFormatError: There is no such codec, or a type is not possible for a partition key.
     """
-    manifest: _Manifest | None = None
+    manifest: ManifestWriter | None = None
     for schema_text, entry in entries:
-        if manifest is not None and (manifest.schema_text != schema_text or manifest.writer.size >= target_bytes):
+        if manifest is not None and (manifest.schema_text != schema_text or manifest.size >= target_bytes):
             yield manifest.finish()
             manifest = None
         if manifest is None:
-            manifest = _Manifest(schema_text, names.manifest(), partition_types, codec, level)
+            manifest = ManifestWriter(schema_text, names.manifest(), partition_types, codec, level)
         manifest.add(entry)
     if manifest is not None:
         yield manifest.finish()
 
 
-class _Manifest:
+class ManifestWriter:
     """A manifest that is being written."""
 
     def __init__(
         self, schema_text: bytes, name: str, partition_types: Sequence[DataType], codec: str, level: int | None
     ) -> None:
+        """Begin a manifest; see `write_manifests`."""
         self.schema_text = schema_text
-        self.writer = ContainerWriter(schema_text, codec, level)
+        self._writer = ContainerWriter(schema_text, codec, level)
         self._name = name
         self._partitions = PartitionStats(partition_types, name)
         self._added = self._deleted = 0
-        self._schema_id = -(1 << 63)
+        self._schema_ids: set[int] = set()
         self._buckets: set[int] = set()
         self._levels: set[int] = set()
         self._row_ids: tuple[int, int] | None = None
         self._has_row_ids = True
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file so far, without the records of the open block."""
+        return self._writer.size
+
+    @property
+    def count(self) -> int:
+        """The number of entries."""
+        return self._added + self._deleted
 
     def add(self, raw: RawEntry) -> None:
         """Copy an entry."""
@@ -91,22 +103,41 @@ class _Manifest:
             self._deleted += 1
         else:
             raise FormatError(f"{self._name}: expected a record that begins as an entry, found {raw.record[:2].hex()}")
-        self.writer.add(raw.record)
+        self._writer.add(raw.record)
         entry = raw.entry
         self._partitions.add(entry.partition)
-        self._schema_id = max(self._schema_id, raw.schema_id)
+        self._schema_ids.add(raw.schema_id)
         self._buckets.add(entry.bucket)
         self._levels.add(entry.level)
-        if raw.first_row_id is None:
-            self._has_row_ids = False
-        elif self._has_row_ids:
-            first, last = raw.first_row_id, raw.first_row_id + entry.row_count - 1
+        self._add_row_ids([(raw.first_row_id, entry.row_count)])
+
+    def add_copies(self, rows: Sequence[Row]) -> None:
+        """Copy the ADDs that `RawManifest.copies` yields."""
+        self._added += len(rows)
+        for row in rows:
+            self._writer.add(row[3])
+        self._partitions.add_all(row[0] for row in rows)
+        self._buckets.update([row[1] for row in rows])
+        files = [row[2] for row in rows]
+        self._levels.update([file[0] for file in files])
+        self._schema_ids.update([file[1] for file in files])
+        if self._has_row_ids:
+            self._add_row_ids([(file[3], file[2]) for file in files])
+
+    def _add_row_ids(self, first_and_count: Iterable[tuple[int | None, int]]) -> None:
+        """Widen the range of row ids; without the ids of all entries there is none."""
+        for first, count in first_and_count:
+            if first is None:
+                self._has_row_ids = False
+            if not self._has_row_ids or first is None:
+                return
+            last = first + count - 1
             low, high = self._row_ids or (first, last)
             self._row_ids = min(low, first), max(high, last)
 
     def finish(self) -> WrittenManifest:
         """Return the manifest."""
-        body = self.writer.finish()
+        body = self._writer.finish()
         partitions = self._partitions.result()
         min_row_id, max_row_id = (self._row_ids if self._has_row_ids else None) or (None, None)
         meta = ManifestMeta(
@@ -114,7 +145,7 @@ class _Manifest:
             file_size=len(body),
             added_count=self._added,
             deleted_count=self._deleted,
-            schema_id=self._schema_id,
+            schema_id=max(self._schema_ids),
             partition_min=partitions.smallest,
             partition_max=partitions.largest,
             extra_files=(),

@@ -11,7 +11,7 @@ Source: Paimon `SimpleStatsCollector`, `FullSimpleColStatsCollector`, `SimpleSta
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -49,6 +49,10 @@ class PartitionStats:
     def add(self, partition: bytes) -> None:
         """Count one entry of this partition."""
         self._counts[partition] += 1
+
+    def add_all(self, partitions: Iterable[bytes]) -> None:
+        """Count one entry of each of these partitions."""
+        self._counts.update(partitions)
 
     def result(self) -> PartitionRange:
         """Return the range of what was added.

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format.avro.container import AvroFile
-from lakesweep.format.avro.projection import read_blocks
+from lakesweep.format.avro.projection import Row, read_blocks
 from lakesweep.format.avro.schema import parse_avro_schema
 from lakesweep.format.manifest import ADD, DELETE, METADATA_VERSION, POSTPONE_BUCKET, ManifestEntry, entries_of
-from lakesweep.format.manifest_fields import DATED_FACTS, FACTS, RAW_ENTRY
+from lakesweep.format.manifest_fields import COPY, DATED_FACTS, FACTS, IDENTIFIED_COPY, RAW_ENTRY
 from lakesweep.format.metadata_file import check_version, read_avro
 from lakesweep.format.values.json_document import describe
 
@@ -99,6 +99,34 @@ class RawManifest:
                 if dated:
                     (created_ms,) = times
                 yield kind == ADD, partition, size, row_count, created_ms, first_row_id
+
+    def copies(self, *, identified: bool) -> Iterator[tuple[list[Row], list[Row]]]:
+        """Decode what a copy needs, block by block, in a third of the time of `entries`.
+
+        Args:
+            identified: With what `identity_digest` needs.
+
+        Yields:
+            The rows of the ADDs and of the DELETEs of a block: partition, bucket, file, record. The file is a row of
+            level, schema id, row count and first row id, then of name, extra files, embedded index and external path.
+
+        Raises:
+            FormatError: The file is damaged. A name is not checked.
+            UnsupportedFormatError: A later version wrote it.
+        """
+        for rows in read_blocks(self._file, IDENTIFIED_COPY if identified else COPY):
+            adds = [row for row in rows if row[3].startswith(ADD_START)]
+            deletes = [] if len(adds) == len(rows) else [row for row in rows if row[3].startswith(DELETE_START)]
+            if len(adds) + len(deletes) != len(rows):
+                raise self._odd(rows)
+            yield adds, deletes
+
+    def _odd(self, rows: list[Row]) -> FormatError | UnsupportedFormatError:
+        """Return the error of an entry that does not begin as a known one."""
+        odd = next(row[3] for row in rows if not row[3].startswith((ADD_START, DELETE_START)))
+        if odd[0] < 128:
+            check_version(odd[0] >> 1 ^ -(odd[0] & 1), METADATA_VERSION, self.path)
+        return _odd_start(odd, self.path)
 
 
 def read_raw_manifest(body: bytes, path: str, *, expected_size: int | None = None) -> RawManifest:

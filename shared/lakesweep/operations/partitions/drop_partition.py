@@ -6,12 +6,12 @@ does. The report counts these files. Source: Paimon `FileStoreCommitImpl#dropPar
 
 from collections.abc import Callable, Sequence
 
-from lakesweep.errors import MaintenanceError, RefusedError, UsageError
+from lakesweep.errors import RefusedError, UsageError
 from lakesweep.format.index_manifest_writer import RawIndex
 from lakesweep.format.manifest import ManifestMeta
 from lakesweep.format.schema import TableSchema
-from lakesweep.format.values.binary_row import decode_row
 from lakesweep.model.partitions.expiry import Due
+from lakesweep.model.partitions.ranges import lies_in, ranges_of
 from lakesweep.model.partitions.spec import PartitionSpec, matcher, matcher_of_alike, parse_specs, refuse_ambiguous
 from lakesweep.model.report import RunReport
 from lakesweep.operations.partitions.arguments import DropArguments
@@ -96,29 +96,14 @@ def choose_matching(
 
 
 def _passes_over(schema: TableSchema, specs: Sequence[PartitionSpec]) -> Callable[[ManifestMeta], bool]:
-    """Return what tells whether a manifest has none of the partitions, by its statistics.
-
-    Paimon's readers trust the same statistics, so a file that they hide is read by nobody.
-    """
+    """Return what tells whether a manifest has none of the partitions, by its statistics."""
     keys, types = schema.partition_keys, schema.partition_types
 
     def passes_over(meta: ManifestMeta) -> bool:
-        if meta.partition_min is None or meta.partition_max is None:
+        found = ranges_of(meta, types)
+        if found is None:
             return False
-        path = f"manifest/{meta.file_name}"
-        try:
-            low, high = (decode_row(row, types, path) for row in (meta.partition_min, meta.partition_max))
-        except MaintenanceError:
-            return False
-        ranges = dict(zip(keys, zip(low, high, strict=True), strict=True))
-        return not any(all(_may_hold(*ranges[key], value) for key, value in spec.values) for spec in specs)
+        ranges = dict(zip(keys, found, strict=True))
+        return not any(all(lies_in(*ranges[key], value) for key, value in spec.values) for spec in specs)
 
     return passes_over
-
-
-def _may_hold(low: object, high: object, value: object) -> bool:
-    """Tell whether a value may lie in a range. Nulls count in no range, and a range without numbers tells nothing."""
-    if value is None or low is None or high is None or isinstance(value, float):
-        return True
-    smallest, found, largest = (each.encode() if isinstance(each, str) else each for each in (low, value, high))
-    return bool(smallest <= found <= largest)  # type: ignore[operator]

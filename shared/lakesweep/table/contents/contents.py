@@ -6,31 +6,23 @@ A commit is built on what this reads, so nothing is passed over: a list, manifes
 refuses the commit.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
 
-from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StorageError
+from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.manifest import ManifestMeta
 from lakesweep.format.manifest_list_writer import RawList, read_raw_list
 from lakesweep.format.raw_entries import EntryFacts, RawEntry, RawManifest, read_raw_manifest
 from lakesweep.format.snapshot import Snapshot
 from lakesweep.format.values.binary_row import decode_row
 from lakesweep.format.values.data_type import DataType
-from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
-from lakesweep.storage.wrappers.remembering import read_anew
 from lakesweep.table.contents.content import Content, Part, Tally, TextEntry, Values
-from lakesweep.table.metadata import MAX_METADATA_BYTES
+from lakesweep.table.contents.strict import StrictMetadata, sizes_of
 
 KEPT_BODY_BYTES = 256 << 20
 """Manifests that are decoded a second time are kept up to this many bytes, else they are read again."""
-CORRUPT = "corrupt_manifests"
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -46,10 +38,14 @@ class Contents:
     """Tells whether the files of a partition may be asked for; `None`: not known before all partitions are."""
     passes_over: Callable[[ManifestMeta], bool] = lambda meta: False
     """Tells whether a manifest has no partition that may be dropped."""
+    _metadata: StrictMetadata = field(init=False)
     _lists: dict[str, RawList] = field(default_factory=dict)
     _parts: dict[str, Part] = field(default_factory=dict)
     _bodies: dict[str, bytes] = field(default_factory=dict)
     _values: dict[bytes, Values] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._metadata = StrictMetadata(self.store, self.table)
 
     def read(self, snapshot: Snapshot, *, whole: bool = False) -> Content:
         """Read what this has not read before.
@@ -66,9 +62,7 @@ class Contents:
         """
         self.fetch((snapshot,), whole=whole)
         lists = (self._lists[snapshot.base_manifest_list], self._lists[snapshot.delta_manifest_list])
-        names = Counter(meta.file_name for each in lists for meta in each.metas)
-        if twice := [name for name, count in names.items() if count > 1]:
-            raise self.corrupt(f"the lists of snapshot {snapshot.id} name {twice[0]} twice")
+        self._metadata.check_names(snapshot, lists)
         metas = self._needed(lists, whole=whole)
         for meta in metas:
             if self._parts[meta.file_name].meta[:4] != meta[:4]:
@@ -79,10 +73,9 @@ class Contents:
         """Read what snapshots need and this has not read before, many files at a time; see `read`."""
         sizes: dict[str, int | None] = {}
         for snapshot in snapshots:
-            sizes[snapshot.base_manifest_list] = snapshot.base_manifest_list_size
-            sizes[snapshot.delta_manifest_list] = snapshot.delta_manifest_list_size
+            sizes |= sizes_of(snapshot)
         for name, body in self._read(sizes, [name for name in sizes if name not in self._lists]):
-            self._lists[name] = self._decoded(body, name, partial(read_raw_list, expected_size=sizes[name]))
+            self._lists[name] = self._metadata.decoded(body, name, partial(read_raw_list, expected_size=sizes[name]))
         metas = self._needed((self._lists[name] for name in sizes), whole=whole)
         missing = {meta.file_name: meta for meta in metas if meta.file_name not in self._parts}
         for name, body in self._read({name: meta.file_size for name, meta in missing.items()}, missing):
@@ -123,52 +116,25 @@ class Contents:
             return
         name = part.meta.file_name
         for _, body in self._read({name: part.meta.file_size}, [name]):
-            manifest = self._decoded(body, name, read_raw_manifest)
+            manifest = self._metadata.decoded(body, name, read_raw_manifest)
             for raw in manifest.entries():
                 if raw.entry.partition in rows:
                     yield manifest.schema_text, raw
 
     def corrupt(self, problem: str) -> RefusedError:
         """Return the error of a table on which nothing can be built."""
-        return RefusedError(
-            f"table {self.table}: {problem}; expected metadata without such a fault, since a commit would carry it on. "
-            "lakesweep check TABLE says more",
-            code=CORRUPT,
-        )
+        return self._metadata.corrupt(problem)
 
     def _read(self, sizes: Mapping[str, int | None], names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         names = list(names)
         yield from ((name, self._bodies[name]) for name in names if name in self._bodies)
-        keys = [f"manifest/{name}" for name in names if name not in self._bodies]
-        known = {f"manifest/{name}": size for name, size in sizes.items() if size is not None}
-        with closing(read_many(self.store, keys, max_bytes=MAX_METADATA_BYTES, sizes=known)) as bodies:
-            for key, body in bodies:
-                if isinstance(body, ObjectNotFoundError):
-                    raise self.corrupt(f"{key} does not exist") from body
-                if isinstance(body, StorageError):
-                    if body.code == "too_large":
-                        raise self.corrupt(f"{key} is longer than its size as recorded") from body
-                    raise body
-                yield key.removeprefix("manifest/"), body.data
-
-    def _decoded(self, body: bytes, name: str, decode: Callable[[bytes, str], T]) -> T:
-        path = f"manifest/{name}"
-        try:
-            try:
-                return decode(body, path)
-            except FormatError:
-                anew = read_anew(self.store, path, MAX_METADATA_BYTES)
-                if anew is None:
-                    raise
-                return decode(anew.data, path)
-        except FormatError as error:
-            raise self.corrupt(str(error)) from error
+        yield from self._metadata.bodies(sizes, [name for name in names if name not in self._bodies])
 
     def _part(self, meta: ManifestMeta, body: bytes) -> Part:
         def decode(data: bytes, path: str) -> Part:
             return self._tallied(meta, read_raw_manifest(data, path, expected_size=meta.file_size))
 
-        part = self._decoded(body, meta.file_name, decode)
+        part = self._metadata.decoded(body, meta.file_name, decode)
         if self.may_drop is None and sum(map(len, self._bodies.values())) + len(body) <= KEPT_BODY_BYTES:
             self._bodies[meta.file_name] = body
         return part

@@ -1,0 +1,1 @@
+"""Operations that commit new manifests of the same files."""

@@ -1,0 +1,1 @@
+"""What a compaction of manifests decides, from values alone."""

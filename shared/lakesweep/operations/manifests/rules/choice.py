@@ -1,0 +1,15 @@
+"""Which manifests a compaction rewrites. Source: Paimon `ManifestFileMerger#tryFullCompaction`."""
+
+from collections.abc import Sequence
+
+from lakesweep.format.manifest import ManifestMeta
+
+
+def must_change(meta: ManifestMeta, target_bytes: int) -> bool:
+    """Tell whether a manifest has DELETE entries, or is smaller than manifests should be."""
+    return meta.deleted_count > 0 or meta.file_size < target_bytes
+
+
+def is_worthwhile(metas: Sequence[ManifestMeta], target_bytes: int) -> bool:
+    """Tell whether a compaction may change anything: there are DELETE entries, or two small manifests."""
+    return any(meta.deleted_count for meta in metas) or sum(must_change(meta, target_bytes) for meta in metas) > 1
