@@ -174,7 +174,7 @@ class _Committing:
         env = self._env
         record = CommitRecord(snapshot_id, attempt.uuid, env.run_id, "publishing")
         lease = self._take(record)
-        publishing = Publishing(env, lease, self._retries, attempt.base, snapshot_id, body)
+        publishing = Publishing(env, lease, attempt.base, snapshot_id, body)
         try:
             if begun.elapsed_ms() > ORPHAN_AGE_MS // 2:
                 # An orphan scan may soon delete the files of this attempt.

@@ -11,8 +11,10 @@ The order of the steps is the safety argument:
    listing shows anything else, the bytes at this place decide. Then the hint.
 """
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 from lakesweep.commit.base import Base, list_branch
 from lakesweep.commit.environment import CommitEnvironment
@@ -37,8 +39,12 @@ from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 _PUTS = 6
 """How often one put is sent; each time the store itself makes several attempts."""
 _LOOKS = 4
-"""How often a failed look at the snapshot is repeated."""
+"""How often the snapshot is read, or the branch listed, until that succeeds."""
+_PAUSES = Retries(0, 10, 5_000, None)
+"""How long to wait before a request is sent again. The table's options are about other writers, and may outlast the
+lease."""
 
+T = TypeVar("T")
 Seen = Literal["ours", "other", "absent"]
 
 
@@ -67,7 +73,6 @@ class Publishing:
 
     env: CommitEnvironment
     lease: Lease
-    retries: Retries
     base: Base
     id: int
     body: bytes
@@ -145,8 +150,8 @@ class Publishing:
                 self._refuse(failure)
                 if isinstance(failure, LeaseLostError) or sent == _PUTS:
                     break
-                self.env.wait(self.retries.wait_s(sent))
-                if self._unchanged() is None and self._look() == "absent":
+                self.env.wait(_PAUSES.wait_s(sent))
+                if self._repeated(self._unchanged) is None and self._look() == "absent":
                     break
                 self.lease.check()
             except MaintenanceError as error:
@@ -199,14 +204,20 @@ class Publishing:
         Raises:
             StorageError: Every look failed.
         """
-        for look in range(1, _LOOKS + 1):
-            try:
-                return seen_at(self.env.table, self.path, self.body)
-            except StorageError:
-                if look == _LOOKS:
-                    raise
-                self.env.wait(self.retries.wait_s(look))
-        raise AssertionError
+        return self._repeated(lambda: seen_at(self.env.table, self.path, self.body))
+
+    def _repeated(self, look: Callable[[], T]) -> T:
+        """Look at the table, again and again if that fails.
+
+        Raises:
+            StorageError: Every look failed.
+            OutOfTimeError: The caller's time is nearly over.
+        """
+        for number in range(1, _LOOKS):
+            with suppress(StorageError):
+                return look()
+            self.env.wait(_PAUSES.wait_s(number))
+        return look()
 
     def _read_back(self) -> Published | None:
         """Make sure that the snapshot is there; `None`: it is, or nobody knows."""
@@ -223,9 +234,9 @@ class Publishing:
         return None
 
     def _listed(self) -> tuple[RootRef, ...] | None:
-        """Return the snapshots of the branch, `None` if the listing failed."""
+        """Return the snapshots of the branch, `None` if each listing failed."""
         try:
-            return list_branch(self.env.table, self.env.branch, ("snapshot",)).snapshots
+            return self._repeated(lambda: list_branch(self.env.table, self.env.branch, ("snapshot",)).snapshots)
         except MaintenanceError as error:
             self._warnings.append(f"{self._where} was created, but its base could not be checked: {error}")
             return None

@@ -307,3 +307,39 @@ def test_no_put_is_sent_after_the_lease_has_ended(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Lease, "refuse_late", refuse)
     ended = scene.commit()
     assert (ended.status, ended.code, scene.ids()) == ("gave_up", "commit_failed", [1, 2, 3])
+
+
+@pytest.mark.parametrize("failures", [1, 2, 3])
+def test_a_base_that_vanished_is_noticed_though_a_listing_fails(failures: int) -> None:
+    """The listing behind the put is the only one that can show a rollback, so it is repeated."""
+    scene = Scene()
+
+    class Silent(Switch):
+        def _run(self, name: str, call: Callable[[], object]) -> object:
+            if name == PUT:
+                scene.remove(3)
+            if PUT in self.calls and name == "table list snapshot/" and self.calls.count(name) < 2 + failures:
+                self.calls.append(name)
+                raise StorageError("slow down", code="503")
+            return super()._run(name, call)
+
+    ended = scene.commit(Silent())
+    assert (ended.status, ended.code, scene.ids()) == ("base_vanished", "base_vanished", [1, 2])
+
+
+@pytest.mark.parametrize("name", [PUT, GET, "table list snapshot/"])
+def test_a_table_with_long_waits_keeps_its_lease(name: str) -> None:
+    """The table says how long to wait for other writers. What is sent again under the lease waits for nobody."""
+    scene = Scene()
+
+    class Weak(Switch):
+        def _run(self, call_name: str, call: Callable[[], object]) -> object:
+            is_late = PUT in self.calls or call_name == PUT
+            if is_late and call_name in (PUT, name) and self.calls.count(call_name) < 3:
+                self.calls.append(call_name)
+                raise StorageError("slow down", code="503")
+            return super()._run(call_name, call)
+
+    ended = scene.commit(Weak(), options={"commit.min-retry-wait": "1 h", "commit.max-retry-wait": "2 h"})
+    assert (ended.status, ended.attempts, ended.warnings) == ("committed", 1, ())
+    assert sum(scene.slept) < 60
