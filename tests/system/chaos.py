@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.support.system.altered import SMALL, altered
 from tests.support.system.build import BuildError, build_here
 from tests.support.system.chaos import TROUBLES, run_chaos
+from tests.support.system.writers import java_is_missing
 from tests.system.__main__ import own_environment, run_to_the_end
 
 FIRST_SEED = 1000
@@ -29,6 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BuildError as error:
         print(f"make chaos: {error}", file=sys.stderr)
         return 1
+    missing = java_is_missing()
+    if missing is not None:
+        print(f"The Java engine does not read: {missing}", file=sys.stderr)
     end_s = time.monotonic() + 60 * options.minutes
     failed: list[int] = []
     runs = troubles = 0
@@ -36,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         small = altered(build, Path(folder) / "build", SMALL)
         seeds: Iterator[int] = count(FIRST_SEED) if options.seed is None else repeat(options.seed)
         for seed in seeds:
-            run = run_chaos(small, seed, options.troubles)
+            run = run_chaos(small, seed, options.troubles, java=None if missing else Path(folder) / f"jvm-{runs}")
             print(run, flush=True)
             runs, troubles = runs + 1, troubles + len(run.happened)
             if run.problems:

@@ -23,15 +23,16 @@ from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.storage.store import DeleteRequest
 from tests.support.system.altered import altered
 from tests.support.system.build import Build
-from tests.support.system.chaos import run_chaos
+from tests.support.system.chaos import VISITS, run_chaos
 from tests.support.system.embedded_aws import Request, refusal
 from tests.support.system.function import Invocation
 from tests.support.system.hand import Hand
 from tests.support.system.message import Message
-from tests.support.system.scene import Scene
+from tests.support.system.scene import DAYS_TO_COME, Scene
 from tests.support.system.source_mapping import SourceMapping
 from tests.support.system.troubled_requests import EXPIRED_S
 from tests.support.system.troubles import KINDS, Trouble, draw
+from tests.support.system.visits import Visits, put_policy
 from tests.support.system.written_table import WrittenTable
 
 BEFORE, AFTER = "killed before a request", "killed after a request"
@@ -154,6 +155,42 @@ def test_kill_at_any_moment(small: Build) -> None:
             table.commit(2)
             scene.system.settle()
         assert_right(scene)
+
+
+POLICY = "policies-drops/policy.json"
+
+
+def visited(scene: Scene, name: str = "visits") -> tuple[Visits, str]:
+    """Begin a partitioned table with days that stay and that are over; return it, and a day to drop."""
+    put_policy(scene.system, POLICY)
+    table = scene.visited(name, **VISITS)
+    drops = table.day(-20)
+    table.write(table.day(-DAYS_TO_COME), table.day(30), drops)
+    return table, drops
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        troubles("Partitions", ("beside a writer", 10), (BEFORE, 24), ("beside another maintainer", 30), (AFTER, 52)),
+        pytest.param(troubles("Partitions", (AFTER, 14), (BEFORE, 40), (AFTER, 60)), marks=pytest.mark.long),
+        pytest.param(
+            troubles("Partitions", *(("beside a writer", number) for number in range(8, 120, 7))),
+            marks=pytest.mark.long,
+        ),
+    ],
+)
+def test_days_are_dropped_whatever_happens(drawn: list[Trouble], small: Build) -> None:
+    """A day that is over, and one that somebody drops. Rows of other days stay, also those written meanwhile."""
+    with Scene(small, drawn, parameters={"PolicyLocation": f"s3://{POLICY}"}) as scene:
+        table, drops = visited(scene)
+        scene.system.settle()
+        table.drop(drops)
+        scene.system.settle()
+        table.write(table.day(-DAYS_TO_COME), table.day(31))
+        scene.system.settle()
+        assert drops not in table.days()
+        assert_right(scene, happened=3)
 
 
 # --- out of time ---
@@ -642,3 +679,26 @@ def test_what_is_wrong_in_the_end_is_noticed(damage: str, small: Build) -> None:
             key = "bucket-0/data-more.parquet" if damage == "left" else "snapshot/EARLIEST"
             scene.system.store("sales.db/t0").put(key, b"1")
         assert scene.end()
+
+
+def test_what_is_wrong_with_partitions_is_noticed(small: Build) -> None:
+    """A file too few, a file too many, a day that is back, and rows of a day that stays that are not there any more."""
+    with Scene(small, takes_messages=False, parameters={"PolicyLocation": f"s3://{POLICY}"}) as scene:
+        table, drops = visited(scene)
+        over, stays = table.day(30), table.day(-DAYS_TO_COME)
+        assert [each for each in table.differences() if over not in each] == []
+        assert len(table.differences()) == 1
+        hand = Hand(scene.system, function="Partitions")
+        hand.run(table.location, "drop-partition", partition=f"dt={over}", catalog_type="filesystem")
+        assert table.differences() == []
+        more = f"dt={drops}/bucket-0/data-more.parquet"
+        table.store.put(more, b"1")
+        assert table.differences() == [f"{table.name}: {more} is still there, and no root needs it"]
+        table.store.delete([DeleteRequest(more)])
+        hand.run(table.location, "drop-partition", partition=f"dt={drops}", catalog_type="filesystem")
+        assert [each for each in table.differences() if f"day {drops} has []" in each]
+        table.dropped.add(drops)
+        assert table.differences() == []
+        (path,) = table.files(stays)
+        table.store.delete([DeleteRequest(path)])
+        assert table.differences()

@@ -3,82 +3,20 @@
 pypaimon writes the table and reads what is left. The door holds every request against the role of who makes it.
 """
 
-import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow
 import pytest
-from pypaimon import CatalogFactory, Schema
 from werkzeug.wrappers import Response
 
 from lakesweep.storage.store import DeleteRequest
-from tests.support.stack import REGION
 from tests.support.system.build import build_here
 from tests.support.system.deployed import PREFIX, System
-from tests.support.system.embedded_aws import OUTSIDE, Request, refusal
+from tests.support.system.embedded_aws import Request, refusal
+from tests.support.system.visits import DAY_S, Visits, put_policy
 
-DAY_S, MINUTE_S = 86_400.0, 60.0
-OPTIONS = {
-    "bucket": "-1",
-    "snapshot.num-retained.min": "1",
-    "snapshot.num-retained.max": "1",
-    "snapshot.time-retained": "1 ms",
-    "partition.expiration-time": "7 d",
-    "partition.timestamp-formatter": "yyyyMMdd",
-}
-COLUMNS = pyarrow.schema([("id", pyarrow.int64()), ("dt", pyarrow.string())])
+MINUTE_S = 60.0
 CHANGES = ("PutObject", "DeleteObject", "DeleteObjects")
-
-
-class Visits:
-    """A partitioned table that pypaimon writes."""
-
-    def __init__(self, system: System, name: str, **options: str) -> None:
-        self.system, self.name = system, f"shop.{name}"
-        self.path = f"shop.db/{name}"
-        settings = {
-            "warehouse": f"s3://{system.bucket}/{PREFIX}",
-            "s3.endpoint": system.aws.endpoint,
-            "s3.region": REGION,
-            "s3.access-key": OUTSIDE,
-            "s3.secret-key": OUTSIDE,
-            "s3.path-style-access": "true",
-        }
-        self._catalog = CatalogFactory.create(settings)
-        self._catalog.create_database("shop", True)
-        schema = Schema.from_pyarrow_schema(COLUMNS, partition_keys=["dt"], options={**OPTIONS, **options})
-        self._catalog.create_table(self.name, schema, False)
-
-    def write(self, *days: str) -> None:
-        """Commit two rows for each day; the object store announces the snapshot."""
-        builder = self._catalog.get_table(self.name).new_batch_write_builder()
-        write, commit = builder.new_write(), builder.new_commit()
-        rows = {"id": list(range(2 * len(days))), "dt": [day for day in days for _ in range(2)]}
-        write.write_arrow(pyarrow.table(rows, schema=COLUMNS))
-        commit.commit(write.prepare_commit())
-        write.close()
-        commit.close()
-
-    def days(self) -> dict[str, int]:
-        """Read the table, and count the rows of each day."""
-        builder = self._catalog.get_table(self.name).new_read_builder()
-        splits = builder.new_scan().plan().splits()
-        found = builder.new_read().to_arrow(splits)["dt"].to_pylist() if splits else []
-        return {day: found.count(day) for day in found}
-
-    def files(self, day: str) -> list[str]:
-        """Return the data files of a day, whether or not a snapshot needs them."""
-        return [entry.key for entry in self.system.store(self.path).list(f"dt={day}/")]
-
-    def commit_users(self) -> list[str]:
-        store = self.system.store(self.path)
-        keys = [entry.key for entry in store.list("snapshot/") if "/snapshot-" in entry.key]
-        return [json.loads(store.read(key).data)["commitUser"] for key in keys]
-
-    def day(self, ago: int) -> str:
-        return time.strftime("%Y%m%d", time.gmtime(self.system.clock.now() - ago * DAY_S))
 
 
 def ours(system: System, *, since: int = 0) -> list[Request]:
@@ -90,11 +28,7 @@ def ours(system: System, *, since: int = 0) -> list[Request]:
 @pytest.fixture(scope="module")
 def system() -> Iterator[System]:
     with System(build_here(), name="visits", parameters={"PolicyLocation": "s3://policies-visits/p.json"}) as deployed:
-        rule = {"tables": f"s3://{deployed.bucket}/", "mode": "delete", "time_zone": "UTC"}
-        catalog = {"catalog_type": "filesystem", "catalog_lock": True}
-        deployed.s3.create_bucket(Bucket="policies-visits")
-        body = json.dumps({"version": 1, "rules": [{**rule, **catalog}]}).encode()
-        deployed.s3.put_object(Bucket="policies-visits", Key="p.json", Body=body)
+        put_policy(deployed, "policies-visits/p.json", catalog_lock=True)
         yield deployed
         assert deployed.aws.denied == []
         assert deployed.dead_letters() == {}

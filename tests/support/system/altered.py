@@ -12,8 +12,9 @@ from tests.support.system.build import Build
 SMALL = {
     "execute/batches.py": ("BATCH_KEYS = 1000", "BATCH_KEYS = 4"),
     "aws/execution.py": ("MAX_ACTIONS_IN_PLACE = 10_000", "MAX_ACTIONS_IN_PLACE = 14"),
+    "model/safety.py": ("SEEN_AGAIN_S = 5.0", "SEEN_AGAIN_S = 0.3"),
 }
-"""So that a small table has several batches, and its larger plans go to the larger executor."""
+"""So that a small table has several batches, its larger plans go to the larger executor, and a commit is soon over."""
 
 Change = tuple[str, str]
 """A text that a file has once, and what stands there instead."""

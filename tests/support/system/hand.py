@@ -20,12 +20,12 @@ HAND = "Hand"
 
 
 class Hand:
-    """Maintains tables of a system by hand, with the permissions of `Expire`; the door knows it as `Hand-<number>`."""
+    """Maintains tables of a system by hand, with a function's permissions; the door knows it as `Hand-<number>`."""
 
-    def __init__(self, system: System, number: int = 1) -> None:
+    def __init__(self, system: System, number: int = 1, function: str = "Expire") -> None:
         """Sit down."""
         name = f"{HAND}-{number}"
-        system.aws.roles[name] = role_of(system.stack, "Expire")
+        system.aws.roles[name] = role_of(system.stack, function)
         session = boto3.Session(aws_access_key_id=name, aws_secret_access_key=name, region_name=REGION)
         self._client = make_client(endpoint_url=system.aws.endpoint, region=REGION, session=session)
         self._control = system.stack.environment("Expire")["LAKESWEEP_CONTROL"]

@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 from lakesweep.errors import MaintenanceError
+from lakesweep.storage.store import Store
 from tests.support.reader import UnreadableRootError, read_all
 from tests.support.system.deployed import System
 from tests.support.system.hand import Hand
 from tests.support.system.maintainers import Maintainers
 from tests.support.system.scans import ask_for_scan
-from tests.support.system.written_table import WrittenTable
 
 SWEEPS = 8
 """After so many sweeps nothing may be left to do."""
@@ -21,7 +22,20 @@ SCANS = 4
 """After so many scans of each table nothing that was planted may be left that should go."""
 
 
-def heal(system: System, maintainers: Maintainers, tables: Iterable[WrittenTable] = ()) -> bool:
+class Judged(Protocol):
+    """A table that says itself what is wrong with it."""
+
+    name: str
+    location: str
+    store: Store
+
+    @property
+    def has_orphans(self) -> bool: ...
+
+    def differences(self) -> list[str]: ...
+
+
+def heal(system: System, maintainers: Maintainers, tables: Iterable[Judged] = ()) -> bool:
     """Let everything be done that waits, and sweep until a sweep changes nothing. Tell whether that came.
 
     Args:
@@ -47,7 +61,7 @@ def heal(system: System, maintainers: Maintainers, tables: Iterable[WrittenTable
 
 
 def problems_of(
-    system: System, tables: Iterable[WrittenTable], maintainers: Maintainers, poison: Sequence[str] = ()
+    system: System, tables: Iterable[Judged], maintainers: Maintainers, poison: Sequence[str] = ()
 ) -> list[str]:
     """Return what is wrong with a system that had its time to heal, and with the way it went there.
 
@@ -89,7 +103,7 @@ def _of_invocations(system: System) -> Iterator[str]:
                 yield f"{done.caller}: {json.dumps(line)}"
 
 
-def _of_table(system: System, table: WrittenTable, number: int) -> Iterator[str]:
+def _of_table(system: System, table: Judged, number: int) -> Iterator[str]:
     try:
         read_all(table.store)
     except UnreadableRootError as error:

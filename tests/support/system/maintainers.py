@@ -111,7 +111,7 @@ class Maintainers:
             return
         location = f"s3://{self._bucket}/{'/'.join(parts[:_TABLE_PARTS])}"
         location = next((its for prefix, its in self.outside.items() if key.startswith(f"{prefix}/")), location)
-        if self._writes_tag(request, key):
+        if self._writes_tag(request, key) or _is_new_metadata(request, key):
             return
         held = self._leases.get(table_key(location))
         if held is None or held.caller != request.caller:
@@ -127,6 +127,11 @@ class Maintainers:
             self._tags[key] = request.caller
             return True
         return request.operation == "DeleteObject" and self._tags.get(key) == request.caller
+
+
+def _is_new_metadata(request: Request, key: str) -> bool:
+    """Tell whether a change can only add a manifest or list. Nothing names it until a snapshot does."""
+    return "/manifest/" in key and request.operation == "PutObject" and request.asked.get("IfNoneMatch") == "*"
 
 
 def _keys(request: Request) -> Iterator[str]:

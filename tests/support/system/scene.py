@@ -12,7 +12,11 @@ from tests.support.system.maintainers import Maintainers
 from tests.support.system.troubled_messages import TroubledMessages
 from tests.support.system.troubled_requests import TroubledRequests
 from tests.support.system.troubles import Trouble, Waiting
+from tests.support.system.visits import Visits
 from tests.support.system.written_table import PLAIN, WrittenTable
+
+DAYS_TO_COME = 365
+"""In so many days the partition is over that is written beside a commit."""
 
 
 class Scene:
@@ -34,6 +38,7 @@ class Scene:
         self.system = System(build, **words)
         self.waiting = Waiting(troubles)
         self.tables: list[WrittenTable] = []
+        self.visits: list[Visits] = []
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -57,6 +62,14 @@ class Scene:
         self.tables.append(table)
         return table
 
+    def visited(self, name: str, **options: str) -> Visits:
+        """Begin a partitioned table. While the function that commits to it waits, somebody else may write to it."""
+        table = Visits(self.system, name, **options)
+        self.requests.know(table.location)
+        self.requests.writers[table.location] = lambda: table.write(table.day(-DAYS_TO_COME))
+        self.visits.append(table)
+        return table
+
     def undone(self) -> list[str]:
         """Let no more troubles happen and everything be done that waits, without a sweep, and return what is left."""
         self.waiting.is_over = True
@@ -74,5 +87,5 @@ class Scene:
             *([] if healed else ["the sweep finds something to do again and again"]),
             *(f"beside the functions: {error!r}" for error in self.requests.errors),
             *self.live.problems,
-            *problems_of(self.system, self.tables, self.maintainers, self.messages.poison),
+            *problems_of(self.system, [*self.tables, *self.visits], self.maintainers, self.messages.poison),
         ]

@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from werkzeug.wrappers import Response
@@ -13,7 +14,7 @@ from tests.support.system.deployed import System
 from tests.support.system.embedded_aws import SENDS, Request, refusal
 from tests.support.system.function import DeployedFunction, Invocation
 from tests.support.system.hand import Hand
-from tests.support.system.troubles import DELETIONS, MAINTAINERS, Trouble, Waiting
+from tests.support.system.troubles import COMMITTER, DELETIONS, MAINTAINERS, Trouble, Waiting
 
 MOST_RECEPTIONS = 4
 """A message that was received so often is let succeed: else it would be a dead letter, and not for its own fault."""
@@ -28,7 +29,9 @@ class TroubledRequests:
     def __init__(self, system: System, waiting: Waiting) -> None:
         """Begin at once."""
         self.errors: list[Exception] = []
-        """What a maintainer beside the functions met that no maintainer should."""
+        """What a maintainer or writer beside the functions met that it should not."""
+        self.writers: dict[str, Callable[[], object]] = {}
+        """Location -> commits to this table."""
         self._system, self._waiting = system, waiting
         self._locations: dict[str, str] = {}
         """By folder in the control location."""
@@ -92,8 +95,10 @@ class TroubledRequests:
             return refusal(request, 403, "AccessDenied")
         if request.key.endswith("-intent.ndjson.gz"):
             self._end_the_lease(request)
-        if function in MAINTAINERS and self._waiting.next(function, ("beside another maintainer",)):
+        if function in (*MAINTAINERS, COMMITTER) and self._waiting.next(function, ("beside another maintainer",)):
             self._maintain(request)
+        if function == COMMITTER and self._waiting.next(function, ("beside a writer",)):
+            self._write(request)
         kinds = ("killed before a request", "killed after a request", "throttled", "internal error")
         trouble = self._waiting.next(function, kinds, may=may)
         return None if trouble is None else self._fail(request, trouble)
@@ -145,14 +150,13 @@ class TroubledRequests:
 
     def _maintain(self, request: Request) -> None:
         """Maintain the table that a request is about, while whoever made it waits for the answer."""
-        parts = request.key.split("/")
-        if len(parts) < 4:
+        location = self._location(request)
+        if location is None:
             return
         with self._lock:
             self._hands += 1
             hand = Hand(self._system, self._hands)
             self._hands_at_work += 1
-        location = self._locations.get(parts[2]) or f"s3://{request.bucket}/{'/'.join(parts[:3])}"
         try:
             hand.run(location, all_branches=True)
         except MaintenanceError:
@@ -162,3 +166,17 @@ class TroubledRequests:
         finally:
             with self._lock:
                 self._hands_at_work -= 1
+
+    def _write(self, request: Request) -> None:
+        """Commit to the table that a request is about, while whoever made it waits for the answer."""
+        try:
+            self.writers.get(self._location(request) or "", lambda: None)()
+        except Exception as error:
+            self.errors.append(error)
+
+    def _location(self, request: Request) -> str | None:
+        """Return where the table lies that a request is about."""
+        parts = request.key.split("/")
+        if len(parts) < 4:
+            return None
+        return self._locations.get(parts[2]) or f"s3://{request.bucket}/{'/'.join(parts[:3])}"

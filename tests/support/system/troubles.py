@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-FUNCTIONS = ("OnSnapshotWritten", "Expire", "ExecuteBatch", "Sweep", "OrphanScan", "OrphanWorker")
-QUEUES = ("CommitsQueue", "ExpireQueue", "ExecuteQueue", "SweepQueue", "ScanQueue", "OrphanQueue")
+COMMITTER = "Partitions"
+FUNCTIONS = ("OnSnapshotWritten", "Expire", "ExecuteBatch", "Sweep", "OrphanScan", "OrphanWorker", COMMITTER)
+QUEUES = ("CommitsQueue", "ExpireQueue", "ExecuteQueue", "SweepQueue", "ScanQueue", "OrphanQueue", "PartitionsQueue")
 EVENTS = "SnapshotWrittenRule"
 MAINTAINERS = ("Expire", "ExecuteBatch")
+"""They delete."""
 SCANNERS = ("OrphanScan", "OrphanWorker")
 DELETIONS = "deletions"
 """What is counted for troubles of the lease: moments in which a worker is about to delete files."""
@@ -29,17 +31,17 @@ class Kind:
 
 
 _OF_SCANS = {"OrphanScan": 120, "OrphanWorker": 80}
-_REQUESTS = {"OnSnapshotWritten": 12, "Expire": 160, "ExecuteBatch": 90, "Sweep": 30, **_OF_SCANS}
+_REQUESTS = {"OnSnapshotWritten": 12, "Expire": 160, "ExecuteBatch": 90, "Sweep": 30, COMMITTER: 80, **_OF_SCANS}
 _SCANNED = {"OrphanScan": 6, "OrphanWorker": 12}
-_INVOCATIONS = {"OnSnapshotWritten": 4, "Expire": 12, "ExecuteBatch": 4, "Sweep": 2, **_SCANNED}
+_INVOCATIONS = {"OnSnapshotWritten": 4, "Expire": 12, "ExecuteBatch": 4, "Sweep": 2, COMMITTER: 5, **_SCANNED}
 _OF_QUEUES = {"CommitsQueue": 4, "ExpireQueue": 12, "ExecuteQueue": 4, "SweepQueue": 2, "ScanQueue": 6}
-_MESSAGES = {**_OF_QUEUES, "OrphanQueue": 12, EVENTS: 40}
+_MESSAGES = {**_OF_QUEUES, "OrphanQueue": 12, "PartitionsQueue": 5, EVENTS: 40}
 
 KINDS: Mapping[str, Kind] = {
     "killed before a request": Kind(FUNCTIONS, _REQUESTS, weight=3),
     "killed after a request": Kind(FUNCTIONS, _REQUESTS, weight=3),
     "killed at a moment": Kind(FUNCTIONS, _INVOCATIONS, weight=2, amounts=(0.0, 0.25)),
-    "short of time": Kind((*MAINTAINERS, *SCANNERS), _INVOCATIONS, weight=2, amounts=(10.0, 10.3)),
+    "short of time": Kind((*MAINTAINERS, *SCANNERS, COMMITTER), _INVOCATIONS, weight=2, amounts=(10.0, 10.3)),
     "no time to delete": Kind(MAINTAINERS, _INVOCATIONS, amounts=(15.0, 20.0)),
     "throttled": Kind(FUNCTIONS, _REQUESTS, amounts=(1.0, 2.9)),
     "internal error": Kind(FUNCTIONS, _REQUESTS, amounts=(1.0, 1.9)),
@@ -49,7 +51,8 @@ KINDS: Mapping[str, Kind] = {
     "reordered": Kind(QUEUES, _MESSAGES, weight=2),
     "lost": Kind((*QUEUES, EVENTS), _MESSAGES, weight=3),
     "poisoned": Kind(QUEUES, dict.fromkeys(QUEUES, 3)),
-    "beside another maintainer": Kind(MAINTAINERS, _REQUESTS, weight=2),
+    "beside another maintainer": Kind((*MAINTAINERS, COMMITTER), _REQUESTS, weight=2),
+    "beside a writer": Kind((COMMITTER,), _REQUESTS, weight=3),
     "lease expired": Kind((DELETIONS,), {DELETIONS: 8}),
     "lease stolen": Kind((DELETIONS,), {DELETIONS: 8}, weight=2),
 }
