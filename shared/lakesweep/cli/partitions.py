@@ -14,10 +14,11 @@ from lakesweep.runs.parameters import partitions as given
 def drop_partition(typed: Typed) -> int:
     """Take partitions out of a table, by a new snapshot without them.
 
-    The snapshot deletes no file. Older snapshots, tags and branches still show the partitions; the plan names them, and
-    expiry deletes the files once none of them is left. What writers add to a partition until the commit is dropped as
-    well. See docs/commits.md for what each type of catalog allows. The rules of a fleet policy that count here are
-    `pause`, `catalog_type` and `catalog_lock`. Prints the plan, and changes nothing without --execute.
+    The snapshot deletes no file. Older snapshots, tags and branches still show the partitions. The plan names them,
+    also after the drop. docs/operations.md says in which order to delete them, so that the files go. What writers add
+    to a partition until the commit is dropped as well. See docs/commits.md for what each type of catalog allows. The
+    rules of a fleet policy that count here are `pause`, `catalog_type`, `catalog_lock` and, for keys of type TIMESTAMP
+    WITH LOCAL TIME ZONE, `time_zone`. Prints the plan, and changes nothing without --execute.
     """
     return typed.run()
 
@@ -30,9 +31,10 @@ def drop_partition(typed: Typed) -> int:
 def truncate(typed: Typed) -> int:
     """Take all rows out of a table, by a new snapshot without them.
 
-    The snapshot deletes no file. Older snapshots, tags and branches still show the rows; the plan names them, and
-    expiry deletes the files once none of them is left. The rules of a fleet policy that count here are `pause`,
-    `catalog_type` and `catalog_lock`. Prints the plan, and changes nothing without --execute.
+    The snapshot deletes no file. Older snapshots, tags and branches still show the rows. The plan names them, also
+    afterwards. docs/operations.md says in which order to delete them, so that the files go. The rules of a fleet policy
+    that count here are `pause`, `catalog_type` and `catalog_lock`. Prints the plan, and changes nothing without
+    --execute.
     """
     return typed.run()
 

@@ -72,6 +72,37 @@ def test_a_dropped_partition_is_shown_by_older_roots(folder: Path) -> None:
     assert not list(folder.glob("dt=20240101/hr=08/bucket-0/*"))
 
 
+def erase(folder: Path, *branch: str) -> None:
+    """Follow docs/operations.md for one branch."""
+    newest_only = ("--retain-min", "1", "--retain-max", "1", "--execute")
+    assert call("drop-partition", folder, *DROP, *COMMIT, *branch).exit_code == 0
+    for tag in ("month-end", "week-end"):
+        call("delete-tag", folder, tag, "--execute", *branch)
+    assert call("expire-snapshots", folder, *newest_only, *branch).exit_code == 0
+
+
+@pytest.mark.parametrize("how", ["deleted first", "dropped first", "dropped last", "deleted last"])
+def test_rows_are_erased_in_the_order_that_the_documentation_says(folder: Path, how: str) -> None:
+    """A branch that goes last, as a whole, leaves files that manifests of main name; no other order does."""
+    call("create-tag", folder, "week-end", "--execute")
+    call("create-branch", folder, "dev", "--tag", "month-end", "--execute")
+    if how == "deleted first":
+        call("delete-branch", folder, "dev", "--execute")
+    elif how == "dropped first":
+        erase(folder, "--branch", "dev")
+    erase(folder)
+    if how == "dropped last":
+        erase(folder, "--branch", "dev")
+    elif how == "deleted last":
+        assert call("drop-partition", folder, *DROP, "--json").document["commits"]["shown_by"] != []
+        call("delete-branch", folder, "dev", "--execute")
+    assert call("drop-partition", folder, *DROP, "--json").document["commits"]["shown_by"] == []
+    left = [path.relative_to(folder).as_posix() for path in folder.glob("dt=20240101/hr=08/bucket-0/*")]
+    assert bool(left) == (how == "deleted last")
+    for path in left:
+        assert "manifests delete it" in call("explain", folder, path).printed
+
+
 def test_a_partition_that_no_root_has_is_no_success(folder: Path) -> None:
     """A slip in a value is noticed, also by an execution, which looks at the newest snapshot alone."""
     slip = ("--partition", "dt=2024-01-01")
