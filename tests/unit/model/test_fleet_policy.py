@@ -9,6 +9,7 @@ import pytest
 
 from lakesweep.errors import UsageError
 from lakesweep.model.fleet_document import parse_fleet_policy
+from lakesweep.model.partitions.rules import partition_rules
 from lakesweep.model.policy import INT_MAX, FleetPolicy, FleetRule, KeepRules, SnapshotRetention
 from tests.conftest import REPOSITORY
 
@@ -108,11 +109,15 @@ def test_the_documented_example_is_valid() -> None:
     text = (REPOSITORY / "docs" / "operations.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```json\n(.*?)```", text, flags=re.DOTALL)
     policy = parse(example.encode())
-    assert len(policy.rules) == 5
+    assert len(policy.rules) == 6
     orders = policy.rule_for("s3://lake/sales.db/orders")
     assert orders is not None
     assert orders.floor == SnapshotRetention(20, INT_MAX, 3 * DAY_MS, INT_MAX)
     assert (orders.mode, orders.protect_commit_users) == ("delete", ("orders-ingest",))
+    assert orders.catalog_type == "glue"
+    visits = policy.rule_for("s3://lake/web.db/visits")
+    assert visits is not None
+    assert partition_rules(visits.partitions) is not None
 
 
 LAKE = {
