@@ -8,13 +8,15 @@ import re
 import struct
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 _INTEGERS = {"TINYINT": "<b", "SMALLINT": "<h", "INT": "<i", "INTEGER": "<i", "BIGINT": "<q"}
 _FLOATS = {"FLOAT": "<f", "DOUBLE": "<d"}
 _BYTES = ("CHAR", "VARCHAR", "STRING", "BINARY", "VARBINARY", "BYTES")
 _EPOCH = datetime(1970, 1, 1)
+_EXACT = Context(prec=40)
+"""The longest DECIMAL has 38 digits."""
 _SHAPE = re.compile(r"([A-Z_]+)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
 
 
@@ -88,7 +90,7 @@ def _encode(type_: str, value: Any, offset: int) -> tuple[bytes, bytes]:
             return raw.ljust(7, b"\0") + bytes([0x80 | len(raw)]), b""
         return struct.pack("<q", offset << 32 | len(raw)), raw
     if keyword == "DECIMAL":
-        unscaled = int(Decimal(value).scaleb(scale))
+        unscaled = int(Decimal(value).scaleb(scale, _EXACT))
         if not reserved:
             return struct.pack("<q", unscaled), b""
         length = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
@@ -118,7 +120,7 @@ def _decode(type_: str, slot: bytes, row: bytes) -> Any:
         return raw if "BINARY" in keyword or keyword == "BYTES" else raw.decode()
     if keyword == "DECIMAL":
         unscaled = word if precision <= 18 else int.from_bytes(row[offset : offset + low], "big", signed=True)
-        return Decimal(unscaled).scaleb(-scale)
+        return Decimal(unscaled).scaleb(-scale, _EXACT)
     if keyword.startswith("TIMESTAMP"):
         if precision <= 3:
             return _EPOCH + timedelta(milliseconds=word)

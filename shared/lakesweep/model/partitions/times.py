@@ -51,11 +51,21 @@ class ValueTimes:
         object.__setattr__(self, "_has_nested_names", nested)
 
     def text(self, row: Sequence[object]) -> str | None:
-        """Return the text that states the time, `None` if a value that it needs is null."""
+        """Return the text that states the time, `None` if a value that it needs is null.
+
+        Of a text that is too long for a time, it is only the beginning.
+        """
         if self.rules.pattern is None:
             return java_text(row[0], self.types[0])
-        texts = [part if place is None else java_text(row[place], self.types[place]) for part, place in self._parts]
-        return None if None in texts else "".join(text for text in texts if text is not None)
+        found, length = [], 0
+        for part, place in self._parts:
+            text = part if place is None else java_text(row[place], self.types[place])
+            if text is None:
+                return None
+            if length <= MAX_TEXT:
+                found.append(text)
+                length += len(text)
+        return "".join(found)
 
     def time_ns(self, text: str) -> int | None:
         """Return the wall clock that a text states, in nanoseconds from 1970-01-01T00:00; `None`: it states none."""
@@ -91,7 +101,9 @@ class ValueTimes:
             replacement = java_text(value, type_)
             if replacement is None:
                 raise _PaimonFailsError
-            if f"${key}" in text:
+            if count := text.count(f"${key}"):
+                if count * len(replacement) > MAX_TEXT * 2:  # two characters of a replacement may stand for one
+                    raise _PaimonFailsError
                 text = text.replace(f"${key}", _as_reference(replacement, f"${key}"))
             if len(text) > MAX_TEXT:
                 raise _PaimonFailsError

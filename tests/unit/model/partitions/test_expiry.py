@@ -1,6 +1,7 @@
 """Which partitions expire, to the millisecond, by every clock."""
 
 import time
+import tracemalloc
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
@@ -57,6 +58,18 @@ def due(found: Choice) -> list[tuple[object, ...]]:
 
 
 # --- values-time ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("character", ["x", "\\x"])
+def test_a_pattern_does_not_multiply_long_values(character: str) -> None:
+    """A text that is too long for a time is not put together: a million characters, three thousand times."""
+    long = character * 1_000_000
+    tracemalloc.start()
+    found = choice([facts(long, "20240101")], "2026-01-01", {"partition.timestamp-pattern": "$dt" * 3000 + "$hr"})
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (found.kept, found.due) == ({"unparsable": 1}, ())
+    assert peak < 10_000_000
 
 
 @pytest.mark.parametrize(
