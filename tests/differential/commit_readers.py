@@ -10,6 +10,7 @@ import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,8 @@ def _text(value: object) -> str | None:
             return str(value).lower()
         case datetime():
             return f"{value.year:04}-{value:%m-%d %H:%M:%S.%f}"
+        case Decimal():
+            return f"{value:f}"
         case time():
             return f"{value:%H:%M:%S}.{value.microsecond // 1000:03}"
         case _:
