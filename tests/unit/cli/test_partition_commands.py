@@ -101,6 +101,11 @@ def test_rows_are_erased_in_the_order_that_the_documentation_says(folder: Path, 
     assert bool(left) == (how == "deleted last")
     for path in left:
         assert "manifests delete it" in call("explain", folder, path).printed
+    if left:
+        call("compact-manifest", folder, *COMMIT)
+        call("expire-snapshots", folder, "--retain-min", "1", "--retain-max", "1", "--execute")
+        call("remove-orphan-files", folder, "--older-than", "1 ms", "--no-writers", "a test", "--execute")
+        assert not list(folder.glob("dt=20240101/hr=08/bucket-0/*"))
 
 
 def test_a_partition_that_no_root_has_is_no_success(folder: Path) -> None:
