@@ -348,6 +348,10 @@ bench-tags: install ## Measure the deletion of a hundred tags that alone hold 10
 bench-partitions: install jars ## Measure expiring and dropping partitions beside the Java engine (needs versitygw)
 	@$(BIN)/python -m benchmarks.partitions $(ARGS)
 
+.PHONY: bench-manifests
+bench-manifests: install jars ## Measure compacting manifests beside the Java engine (needs versitygw)
+	@$(BIN)/python -m benchmarks.manifests $(ARGS)
+
 .PHONY: clean
 clean: ## Remove everything that these commands made
 	rm -rf .venv build dist .aws-sam .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

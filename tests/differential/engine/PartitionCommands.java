@@ -48,6 +48,8 @@ class PartitionCommands {
         commands.put("rows", PartitionCommands::rows);
         commands.put("live", PartitionCommands::live);
         commands.put("judge", PartitionCommands::judge);
+        commands.put("opened", PartitionCommands::opened);
+        commands.put("manifests", PartitionCommands::manifests);
     }
 
     static final DateTimeFormatter MILLISECONDS = DateTimeFormatter.ofPattern("HH:mm:ss.SSS", Locale.ROOT);
@@ -217,6 +219,34 @@ class PartitionCommands {
         result.put("filters", judge.filters);
         result.put("wrong", judge.wrong);
         return result;
+    }
+
+    /** partition [text...]: the manifests of the latest snapshot that a scan of this partition opens. */
+    static Object opened(JsonNode c) throws Exception {
+        FileStoreTable table = EngineDriver.table(c);
+        RowType keys = table.schema().logicalPartitionType();
+        PredicateBuilder predicates = new PredicateBuilder(keys);
+        List<org.apache.paimon.predicate.Predicate> equal = new ArrayList<>();
+        for (int i = 0; i < keys.getFieldCount(); i++)
+            equal.add(predicates.equal(i, EngineDriver.value(keys.getTypeAt(i), c.get("partition").get(i).asText())));
+        FileStoreScan scan = table.store().newScan()
+                .withPartitionFilter(PartitionPredicate.fromPredicate(keys, PredicateBuilder.and(equal)));
+        List<String> names = new ArrayList<>();
+        for (ManifestFileMeta meta : scan.manifestsReader()
+                .read(table.snapshotManager().latestSnapshot(), ScanMode.ALL).filteredManifests)
+            names.add(meta.fileName());
+        return names;
+    }
+
+    /** The manifests of the latest snapshot: [name, bytes], in the order of its lists. */
+    static Object manifests(JsonNode c) throws Exception {
+        FileStoreTable table = EngineDriver.table(c);
+        Snapshot latest = table.snapshotManager().latestSnapshot();
+        List<Object> manifests = new ArrayList<>();
+        for (String list : Arrays.asList(latest.baseManifestList(), latest.deltaManifestList()))
+            for (ManifestFileMeta meta : table.store().manifestListFactory().create().read(list))
+                manifests.add(Arrays.asList(meta.fileName(), meta.fileSize()));
+        return manifests;
     }
 
     interface Narrow {
