@@ -33,8 +33,8 @@ class Attempt:
     """Writes a new manifest below `manifest/` at once: its name and its body. So a preparation of many manifests need
     not keep them. They exist when the lists are written."""
     may_reuse: bool
-    """No earlier attempt of this commit has sent a snapshot. So nobody has seen what it wrote, a rollback cannot have
-    deleted it, and this attempt may name it."""
+    """All files that earlier attempts of this commit wrote exist, and no snapshot that names them was ever sent. So no
+    rollback can have deleted them, and this attempt may name them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,8 +66,8 @@ class _Committing:
         self._known: LeaseDocument | None = None
         self._is_proven = False
         """An earlier commit to this table has shown that its store keeps to conditions."""
-        self._was_sent = False
-        """An attempt has sent a snapshot."""
+        self._may_reuse = True
+        """See `Attempt`."""
         self._number = 0
         self._replaced = 0
         self._last: Published | None = None
@@ -133,7 +133,7 @@ class _Committing:
                     uuid=str(uuid4()),
                     now_ms=max(env.table.now_ms(), base.root.snapshot.time_ms),
                     write=early.write,
-                    may_reuse=not self._was_sent,
+                    may_reuse=self._may_reuse,
                 )
                 prepared = self._prepare(attempt)
                 early.finish()
@@ -143,6 +143,7 @@ class _Committing:
             if not is_missing or read_base(env.table, env.branch) == base:
                 raise
             self._last = Published("not_newest", str(error), "commit_conflict")
+            self._may_reuse = False  # not all of its files may exist
             return None
         if prepared is None:
             return self._ended("nothing_to_do")
@@ -184,7 +185,7 @@ class _Committing:
                 lease.commits[env.branch] = replace(record, state="published")
             return published
         finally:
-            self._was_sent |= publishing.was_sent
+            self._may_reuse &= not publishing.was_sent
             if not publishing.may_exist:
                 lease.forget_commits()
             lease.release(ended=True)

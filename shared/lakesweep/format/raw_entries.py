@@ -10,6 +10,7 @@ Source: Paimon `ManifestEntry`, `FileEntry.Identifier`, `ManifestFileBlockMerger
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
@@ -19,7 +20,7 @@ from lakesweep.format.avro.schema import parse_avro_schema
 from lakesweep.format.manifest import ADD, DELETE, METADATA_VERSION, POSTPONE_BUCKET, ManifestEntry, entries_of
 from lakesweep.format.manifest_fields import COPY, DATED_FACTS, FACTS, IDENTIFIED_COPY, RAW_ENTRY
 from lakesweep.format.metadata_file import check_version, read_avro
-from lakesweep.format.values.json_document import describe
+from lakesweep.format.values.json_document import describe, parse_value
 
 ADD_START = b"\x04\x00"
 """The version 2 and the kind 0, as Avro writes them."""
@@ -143,14 +144,28 @@ def read_raw_manifest(body: bytes, path: str, *, expected_size: int | None = Non
             and the kind (`manifest_schema`).
     """
     file = read_avro(body, path, expected_size)
-    fields = parse_avro_schema(file.schema, path).fields[:2]
-    if tuple((name, type_.kind) for name, type_ in fields) != tuple((name, "int") for name in _FIRST_FIELDS):
-        found = ", ".join(f"{describe(name)}: {type_.kind}" for name, type_ in fields) or "no plain record"
+    fields = _first_fields(file.schema_text, path)
+    if fields != tuple((name, "int") for name in _FIRST_FIELDS):
+        found = ", ".join(f"{describe(name)}: {kind}" for name, kind in fields) or "no plain record"
         raise UnsupportedFormatError(
             f"{path}: expected records that begin with _VERSION: int, _KIND: int, found {found}",
             code="manifest_schema",
         )
     return RawManifest(path, file.schema_text, file)
+
+
+def _first_fields(schema_text: bytes, path: str) -> tuple[tuple[str, str], ...]:
+    # The path is not part of the cache key: it only serves messages.
+    try:
+        return _first_two(schema_text)
+    except (FormatError, UnsupportedFormatError) as error:
+        raise type(error)(f"{path}: {error}", code=error.code) from error
+
+
+@lru_cache(maxsize=64)
+def _first_two(schema_text: bytes) -> tuple[tuple[str, str], ...]:
+    fields = parse_avro_schema(parse_value(schema_text, "the writer's schema"), "the writer's schema").fields
+    return tuple((name, type_.kind) for name, type_ in fields[:2])
 
 
 def as_delete(record: bytes) -> bytes:

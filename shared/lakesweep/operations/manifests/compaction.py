@@ -10,7 +10,7 @@ may be all that keeps a file deleted which a manifest names that was not read.
 A manifest that would be copied without a change stays. So does one that is large enough and has no DELETE, unless one
 of its files is deleted; where its statistics miss each partition with a deleted file, it is not read.
 
-Source: Paimon `ManifestFileMerger#tryFullCompaction`, `ManifestFileBlockMerger`.
+Source: Paimon `ManifestFileMerger#tryFullCompaction`, `ManifestFileBlockMerger`, `RollingFileWriterImpl`.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -18,7 +18,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from lakesweep.commit.manifest_options import Manifests
-from lakesweep.errors import FormatError
+from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.avro.projection import Row
 from lakesweep.format.identity_digests import DeletedIdentities, identity_digest
 from lakesweep.format.manifest import ManifestMeta
@@ -33,8 +33,10 @@ from lakesweep.table.contents.strict import StrictMetadata
 
 _MOST_PARTITIONS = 1000
 """With deleted files in more partitions, every manifest is read; to compare them all would take longer."""
-_MOST_OUTPUTS = 8
-"""Manifests that are open at a time: one for each schema of a writer."""
+_CHECKED = 1000
+"""The size of a manifest is looked at after so many entries, so that manifests end where Paimon ends them."""
+_OPEN_BYTES = 64 << 20
+"""The most bytes of all new manifests that are not full: one for each schema of a writer."""
 
 Write = Callable[[str, bytes], None]
 
@@ -112,7 +114,9 @@ class Compaction:
         with self.metadata.refusing():
             while self._outputs:
                 self._finish(next(iter(self._outputs)))
-        return Compacted(inputs, frozenset(self._kept), tuple(self._written), self._deleted)
+        compacted = Compacted(inputs, frozenset(self._kept), tuple(self._written), self._deleted)
+        _check(compacted, metas)
+        return compacted
 
     def _read(self, metas: Sequence[ManifestMeta]) -> Generator[tuple[ManifestMeta, RawManifest], None, None]:
         by_name = {meta.file_name: meta for meta in metas}
@@ -180,20 +184,20 @@ class Compaction:
         for adds, deletes in manifest.copies(identified=has_deleted):
             counts = (counts[0] + len(adds), counts[1] + len(deletes))
             live = self._live(adds) if has_deleted else adds
-            if not live:
-                continue
-            output = self._outputs.get(text)
-            if output is not None and output.writer.size >= self.manifests.target_bytes:
-                if copied:
+            while live:
+                output = self._outputs.get(text)
+                if output is not None and self._is_full(output.writer):
+                    if copied:
+                        output.copy_of = None
+                    self._finish(text)
+                    output = None
+                if output is None:
+                    output = self._begin(text, None if copied else meta)
+                elif not copied:
                     output.copy_of = None
-                self._finish(text)
-                output = None
-            if output is None:
-                output = self._begin(text, None if copied else meta)
-            elif not copied:
-                output.copy_of = None
-            output.writer.add_copies(live)
-            copied += len(live)
+                part, live = live[: (room := _CHECKED - output.writer.count % _CHECKED)], live[room:]
+                output.writer.add_copies(part)
+                copied += len(part)
         if counts != (meta.added_count, meta.deleted_count):
             raise FormatError(
                 f"manifest/{meta.file_name}: expected {meta.added_count} added and {meta.deleted_count} deleted files, "
@@ -201,10 +205,13 @@ class Compaction:
             )
         if copied and copied < sum(counts):
             self._outputs[text].copy_of = None
+        if sum(output.writer.size for output in self._outputs.values()) > _OPEN_BYTES:
+            self._finish(max(self._outputs, key=lambda each: self._outputs[each].writer.size))
+
+    def _is_full(self, writer: ManifestWriter) -> bool:
+        return writer.count % _CHECKED == 0 and writer.size >= self.manifests.target_bytes
 
     def _begin(self, text: bytes, copy_of: ManifestMeta | None) -> _Output:
-        if len(self._outputs) >= _MOST_OUTPUTS:
-            self._finish(next(iter(self._outputs)))
         how = self.manifests
         writer = ManifestWriter(text, self.names.manifest(), self.types, how.codec, how.level)
         output = self._outputs[text] = _Output(writer, copy_of)
@@ -223,6 +230,17 @@ class Compaction:
         """Return the name of a file that is deleted, and that no manifest adds."""
         with closing(self._deletes(metas)) as deletes:
             return next(_name(row) for row in deletes if not self._deleted.is_matched(identity_digest(row)))
+
+
+def _check(compacted: Compacted, metas: Sequence[ManifestMeta]) -> None:
+    """Make sure that as many files are named as were live."""
+    live = sum(meta.added_count - meta.deleted_count for meta in metas)
+    kept = sum(meta.added_count for meta in metas if meta.file_name in compacted.kept)
+    found = kept + sum(each.meta.added_count for each in compacted.written)
+    if found != live:
+        raise RefusedError(
+            f"expected new manifests with all {live} live files, made some with {found}", code="bad_snapshot"
+        )
 
 
 def _name(row: Row) -> str:
