@@ -140,6 +140,16 @@ def test_what_the_policy_means(lake: Path, rules: tuple[dict[str, object], ...],
             "the rule for {lake} lets partitions expire, and no rule states a catalog_type: none does",
         ),
         (
+            {"partitions": {"partition.expiration-time": "30 d"}, "catalog_type": "rest"},
+            {"mode": "delete"},
+            "the rule for {lake} lets partitions expire, and that for {lake} states the catalog_type rest: none does",
+        ),
+        (
+            {"catalog_lock": True},
+            {"mode": "delete"},
+            "the rule for {lake} states a catalog_lock, and no rule a catalog_type: nothing is committed",
+        ),
+        (
             {"catalog_type": "hive", "catalog_lock": True},
             {"catalog_type": "filesystem"},
             "the rule for {own} states a catalog_type, and inherits the lock of {lake}",

@@ -149,9 +149,15 @@ def _doubts(rules: Sequence[FleetRule], merged: FleetRule) -> Iterator[str]:
                 f"the retention for {by['retention']} keeps snapshots for {own}, and min_time_retained for "
                 f"{by['min_time_retained_ms']} for {least}: the longer time holds"
             )
-    if merged.partitions and merged.catalog_type is None:
-        yield f"the rule for {by['partitions']} lets partitions expire, and no rule states a catalog_type: none does"
-    if merged.catalog_lock and by.get("catalog_type", by["catalog_lock"]) != by["catalog_lock"]:
+    if merged.partitions and merged.catalog_type in (None, "rest"):
+        other = "no rule states a catalog_type"
+        if merged.catalog_type is not None:
+            other = f"that for {by['catalog_type']} states the catalog_type {merged.catalog_type}"
+        yield f"the rule for {by['partitions']} lets partitions expire, and {other}: none does"
+    if merged.catalog_lock and merged.catalog_type is None:
+        lock = by["catalog_lock"]
+        yield f"the rule for {lock} states a catalog_lock, and no rule a catalog_type: nothing is committed"
+    elif merged.catalog_lock and by.get("catalog_type", by["catalog_lock"]) != by["catalog_lock"]:
         yield f"the rule for {by['catalog_type']} states a catalog_type, and inherits the lock of {by['catalog_lock']}"
     if merged.tags and merged.time_zone is None:
         yield f"the rule for {by['tags']} has calendar rules, and no rule states a time_zone"

@@ -42,7 +42,8 @@ _BY_WRITERS = frozenset(
         *("manifest_format", "unknown_expiration_option"),
     }
 )
-"""Codes about how a table is set up. If it is not `write-only`, its own writers expire partitions all the same."""
+"""Codes about how a table is set up. If it is not `write-only`, its own writers expire partitions all the same by what
+its schema states."""
 _CHECKED = frozenset({"done", "nothing_to_do", "planned"})
 
 
@@ -163,6 +164,8 @@ class PartitionStep:
         """Tell whether the table's own writers expire the partitions that could not be expired here."""
         if not self.is_pass or report.refusal is None or report.refusal.code not in _BY_WRITERS:
             return False
+        if _TIME not in self.view.schema.options:
+            return False  # they do not know the fleet policy
         try:
             return not is_write_only(self.stated)
         except RefusedError:

@@ -211,6 +211,17 @@ def test_writers_that_expire_partitions_themselves_are_left_alone(world: PassWor
     assert world.pass_(catalog=Catalog()).steps == ()
 
 
+def test_writers_do_not_expire_what_a_policy_alone_states() -> None:
+    """Their schema states no time. So nobody expires these partitions, and that is no mere warning."""
+    world = PassWorld(is_stated=False)
+    world.fill(*OLD, *FRESH)
+    report = under_policy(world, mode="delete", partitions=RULE)
+    step = world.step(report)
+    assert step is not None and step.status == "refused"
+    assert step.refusal is not None and step.refusal.code == "catalog_not_declared"
+    assert world.days() == {*OLD, *FRESH}
+
+
 def test_who_may_not_commit_plans_and_says_so(world: PassWorld) -> None:
     before = world.etags()
     step = world.step(world.pass_(may_commit=False))
