@@ -147,6 +147,7 @@ public class EngineDriver {
         COMMANDS.put("zone", EngineDriver::zone);
         COMMANDS.put("clock", EngineDriver::clock);
         PartitionCommands.register(COMMANDS);
+        VectorCommands.register(COMMANDS);
     }
 
     public static void main(String[] args) throws Exception {

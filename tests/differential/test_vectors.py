@@ -1,0 +1,67 @@
+"""Deletion vectors beside the Java engine: the same bytes for the same rows, and the same rows for its two readers."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakesweep.format.vectors.index_file import IndexFileBytes, write_index_files
+from lakesweep.format.vectors.vector import Width, vector_of
+from tests.differential.engine import Engine
+from tests.support.vector_bytes import some_vectors
+
+pytestmark = pytest.mark.differential
+
+
+def written_by_engine(engine: Engine, folder: Path, vectors: dict[str, list[int]], **how: Any) -> list[IndexFileBytes]:
+    folder.mkdir(exist_ok=True)
+    files = engine("dv_write", folder=str(folder), vectors=list(vectors.items()), **how)
+    for name, size, count, ranges in files:
+        assert (size, count) == ((folder / name).stat().st_size, len(ranges))
+    return [
+        IndexFileBytes((folder / name).read_bytes(), tuple(tuple(each) for each in ranges))
+        for name, _, _, ranges in files
+    ]
+
+
+def written(vectors: dict[str, list[int]], width: Width, target: int | None) -> list[IndexFileBytes]:
+    return list(write_index_files(((name, vector_of(each, width)) for name, each in vectors.items()), target))
+
+
+def found_by_engine(engine: Engine, folder: Path, file: IndexFileBytes) -> dict[str, Any]:
+    folder.mkdir(exist_ok=True)
+    (folder / "index-0").write_bytes(file.body)
+    return engine("dv_read", folder=str(folder), name="index-0", ranges=[list(each) for each in file.ranges])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_same_bytes(engine: Engine, tmp_path: Path, seed: int) -> None:
+    """1 to 20 vectors, equal lengths among them, both widths, one file and several; both readers find the rows."""
+    random_ = random.Random(seed)
+    width: Width = random_.choice((32, 64))
+    vectors = dict(some_vectors(random_, wide=width == 64))
+    target = random_.choice((None, 100, 20_000))
+    how = {"bitmap64": width == 64, **({} if target is None else {"target": target})}
+    mine = written(vectors, width, target)
+    assert mine == written_by_engine(engine, tmp_path / "engine", vectors, **how)
+    for file in mine:
+        expected = {name: vectors[name] for name, *_ in file.ranges}
+        assert found_by_engine(engine, tmp_path / "ours", file) == {"sequential": expected, "seeking": expected}
+
+
+def test_the_readers_differ_where_the_order_is_wrong(engine: Engine, tmp_path: Path) -> None:
+    """The sequential reader takes one vector for another, which shows that the test before can fail."""
+    (file,) = written({"A": [1], "B": [2]}, 32, None)
+    swapped = IndexFileBytes(file.body, file.ranges[::-1])
+    assert found_by_engine(engine, tmp_path, swapped) == {
+        "sequential": {"A": [2], "B": [1]},
+        "seeking": {"A": [1], "B": [2]},
+    }
+
+
+def test_a_bucket_without_vectors(engine: Engine, tmp_path: Path) -> None:
+    """One byte, and no vector."""
+    assert written({}, 32, None) == written_by_engine(engine, tmp_path, {})
