@@ -621,8 +621,9 @@ def test_a_paused_table(small: Build) -> None:
 
 
 def test_observe_mode_deletes_nothing_at_all(small: Build) -> None:
-    """With every kind of trouble on top, and whatever somebody asks for."""
-    with Scene(small, draw(7, 20), mode="observe") as scene:
+    """With every kind of trouble on top, and whatever somebody asks for. Only a maintainer beside it may delete."""
+    drawn = [trouble for trouble in draw(7, 20) if trouble.kind != "beside another maintainer"]
+    with Scene(small, drawn, mode="observe") as scene:
         tables = three_tables(scene)
         before = [table.left() for table in tables]
         scene.system.settle()
