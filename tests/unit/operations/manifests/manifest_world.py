@@ -1,5 +1,6 @@
 """A partitioned table in memory whose manifests are compacted."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from lakesweep.model.commits.manifests import ManifestsReport
@@ -7,6 +8,7 @@ from lakesweep.model.report import RunReport
 from lakesweep.operations.manifests.arguments import CompactManifestArguments
 from lakesweep.operations.manifests.compact_manifest import compact_manifest
 from lakesweep.runs.committing.catalog import Catalog
+from tests.support.faulty_store import Switch
 from tests.support.live_records import document_of, listed, live_records
 from tests.support.world import World
 
@@ -26,11 +28,16 @@ class ManifestWorld(World):
         self.now_ms += 3_600_000
 
     def compact(
-        self, *, execute: bool = True, catalog: Catalog = FILES, unattended: bool = False, **options: str
+        self,
+        switch: Switch | None = None,
+        *,
+        execute: bool = True,
+        catalog: Catalog = FILES,
+        unattended: bool = False,
+        options: Mapping[str, str] | None = None,
     ) -> RunReport:
-        named = {name.replace("_", "."): value for name, value in options.items()}
-        arguments = CompactManifestArguments(catalog, named, unattended)
-        return compact_manifest(self.maintainer().table, arguments, execute=execute)
+        arguments = CompactManifestArguments(catalog, options or {}, unattended)
+        return compact_manifest(self.maintainer(switch).table, arguments, execute=execute)
 
     def figures(self, report: RunReport) -> ManifestsReport:
         assert isinstance(report.commits, ManifestsReport)
