@@ -22,7 +22,7 @@ from tests.support.table_builder import TableBuilder
 
 DAYS = tuple(f"2024-01-{day:02}" for day in range(1, 6))
 CATALOG = {"catalog_type": "filesystem", "catalog_lock": True}
-When = Literal["before", "after", "waiting"]
+When = Literal["prepared", "before", "after", "waiting"]
 _SNAPSHOT = "table put snapshot/snapshot-"
 
 
@@ -98,8 +98,9 @@ class PartitionedTable:
 
         Args:
             others: Another writer, which is called once.
-            when: Right before the run puts its first snapshot, right after that, or the first time that it waits for
-                more than a second. In the last two the writer had looked before, and replaces our snapshot.
+            when: Right before the run takes the lease, right before it puts its first snapshot, right after that, or
+                the first time that it waits for more than a second. In the last two the writer had looked before, and
+                replaces our snapshot.
         """
         counter, before, slept = RequestCounter(), dict[str, int](), list[float]()
 
@@ -114,6 +115,8 @@ class PartitionedTable:
 
         def around(name: str, call: Callable[[], object]) -> object:
             is_snapshot = name.startswith(_SNAPSHOT)
+            if name.startswith("control put"):
+                act("prepared")
             if is_snapshot:
                 act("before")
             found = call()
