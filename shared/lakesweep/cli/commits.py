@@ -32,8 +32,8 @@ def commit_lines(commits: Document, words: Mapping[str, str], size: Callable[[in
 
 def _manifest_lines(commits: Document, size: Callable[[int], str]) -> Iterator[tuple[str, str]]:
     before, after, saved = commits["before"], commits["after"], commits["saved_requests"]
-    yield "before", _manifests(before, size)
-    if after is not None:
+    yield ("manifests" if after == before else "before"), _manifests(before, size)
+    if after is not None and after != before:
         yield "after", _manifests(after, size)
     for commit in commits["made"]:
         reused = "; manifests of an earlier attempt were used again" if commits["reused_attempt"] else ""
@@ -50,9 +50,10 @@ def _manifest_lines(commits: Document, size: Callable[[int], str]) -> Iterator[t
 
 
 def _manifests(figures: Document, size: Callable[[int], str]) -> str:
+    entries, deleted = figures["entries"], figures["deleted_entries"]
     return (
-        f"{_counted(figures['manifests'], 'manifest')}, {size(figures['bytes'])}, "
-        f"{figures['entries']} entries, {figures['deleted_entries']} of them of deleted files"
+        f"{_counted(figures['manifests'], 'manifest')}, {size(figures['bytes'])}, {entries} "
+        f"{'entry' if entries == 1 else 'entries'}, {deleted or 'none'} of deleted files"
     )
 
 
