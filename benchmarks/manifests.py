@@ -174,7 +174,7 @@ def _after(classpath: str, work: Path, copy: Copy) -> After:
         opened = engine("opened", table=f"db.{NAME}", partition=[day_of(SHAPE)])
         files = sorted(map(json.dumps, engine("live", table=f"db.{NAME}")["files"]))
     digest = hashlib.sha256("\n".join(files).encode()).hexdigest()
-    return After(len(manifests), sum(size for _, size in manifests), len(opened), f"{len(files)} files, {digest}")
+    return After(len(manifests), sum(size for _, size, *_ in manifests), len(opened), f"{len(files)} files, {digest}")
 
 
 def _check(row: Row, document: dict[str, Any]) -> None:

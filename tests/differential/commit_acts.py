@@ -1,4 +1,4 @@
-"""What is judged: a drop of partitions, a truncation or an expiry of partitions, and what must be gone after it."""
+"""What is judged: partitions dropped, truncated or expired, or manifests compacted; and what must be gone after it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.differential.commit_tables import DEFAULT_NAME, Kind, Partition
 from tests.differential.engine import Engine, EngineError
 from tests.differential.ours import REFUSED, Answer, operate
 
+COMPACTION = "compact-manifest"
 OLD_HOURS = 6
 """What `update-time` takes as old; writers whose clock is late write files of twelve hours ago."""
 
@@ -89,6 +90,11 @@ def draw_act(random: Random, kind: Kind, partitions: Iterable[Partition]) -> Act
     return Act("drop-partition", tuple(specs.values()))
 
 
+def draw_compaction(random: Random, kind: Kind, partitions: Iterable[Partition]) -> Act:
+    """Draw a compaction of manifests mostly, so that the others come after one."""
+    return Act(COMPACTION) if random.random() < 0.7 else draw_act(random, kind, partitions)
+
+
 def _draw_expiry(random: Random, kind: Kind) -> Act:
     assert kind.clock is not None
     if not kind.clock.times or random.random() < 0.35:
@@ -114,6 +120,8 @@ def by_engine(engine: Engine, table: str, kind: Kind, act: Act) -> None:
             name = kind.options.get("partition.default-name", DEFAULT_NAME)
             specs = [{key: name if value is None else value for key, value in spec.items()} for spec in act.specs]
             engine("drop_partitions", **kind.at(table), specs=specs)
+        case "compact-manifest":
+            engine("compact_manifests", **kind.at(table))
         case _:
             engine("expire_partitions", **kind.at(table), **act.expiry)
 
@@ -149,6 +157,8 @@ def gone(kind: Kind, act: Act, before: State) -> frozenset[Partition]:
     A partition may have index files and nothing else; these go by its values too, but are no reason for an expiry.
     """
     there = before.partitions | {file[0] for file in before.index}
+    if act.name == COMPACTION:
+        return frozenset()
     if act.name == "truncate":
         return there
     if act.name == "drop-partition":

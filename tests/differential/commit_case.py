@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.differential.commit_acts import Act, Maintainer, by_engine, draw_act, state_of
-from tests.differential.commit_differences import Evidence, explained, problems
+from tests.differential.commit_acts import COMPACTION, Act, Maintainer, by_engine, draw_act, state_of
+from tests.differential.commit_differences import Evidence, explained, manifests_of, problems
 from tests.differential.commit_judge import Judge, Verdict
 from tests.differential.commit_model import Model
 from tests.differential.commit_tables import Kind, Partition, draw_kind
@@ -25,11 +25,14 @@ from tests.differential.engine import Engine, EngineError
 from tests.differential.writing import branch_root
 
 ROUNDS = 2
-ACTS = ("drop-partition", "truncate", "expire-partitions")
+ACTS = ("drop-partition", "truncate", "expire-partitions", COMPACTION)
 """What is judged."""
+Draw = Callable[[Random, Kind, Iterable[Partition]], Act]
 
 
-def run_commit_history(engine: Engine, work: Path, seed: int, maintainer: Maintainer, name: str = "commits") -> Verdict:
+def run_commit_history(
+    engine: Engine, work: Path, seed: int, maintainer: Maintainer, name: str = "commits", draw: Draw = draw_act
+) -> Verdict:
     """Draw a history and judge its acts; it ends with the first problem, whose table stays for inspection."""
     random = Random(seed)
     kind = draw_kind(random)
@@ -45,7 +48,7 @@ def run_commit_history(engine: Engine, work: Path, seed: int, maintainer: Mainta
     for number in range(ROUNDS):
         if number:
             writers.anything()
-        act = draw_act(random, kind, (partition for partition, rows in model.contents.items() if rows))
+        act = draw(random, kind, (partition for partition, rows in model.contents.items() if rows))
         writers.done.append(f"JUDGED: {act}")
         verdict.facts[act.name] += 1
         evidence = _do(engine, table, copy, kind, act, maintainer, judge.control)
@@ -74,6 +77,7 @@ def run_commit_history(engine: Engine, work: Path, seed: int, maintainer: Mainta
 def _do(engine: Engine, table: str, copy: str, kind: Kind, act: Act, maintainer: Maintainer, control: Path) -> Evidence:
     location, copied = engine.location(table), engine.location(copy)
     before = state_of(engine("live", **kind.at(table)))
+    manifests = [manifests_of(engine, table, kind)]
     shutil.copytree(location, copied)
     refusal = None
     try:
@@ -84,7 +88,8 @@ def _do(engine: Engine, table: str, copy: str, kind: Kind, act: Act, maintainer:
     engines, ours = (state_of(engine("live", **kind.at(name))) for name in (copy, table))
     roots = branch_root(copied, kind.branch), branch_root(location, kind.branch)
     documents = _newest(roots[0], engines.snapshot), _newest(roots[1], ours.snapshot)
-    return Evidence(kind, act, before, engines, refusal, ours, answer, documents)
+    manifests += [manifests_of(engine, name, kind) for name in (copy, table)]
+    return Evidence(kind, act, before, engines, refusal, ours, answer, documents, tuple(manifests), location)
 
 
 def _newest(root: Path, snapshot: int | None) -> Mapping[str, Any]:

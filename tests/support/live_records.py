@@ -14,15 +14,16 @@ Record = tuple[str, bytes]
 """The writer's schema, and the bytes of one entry."""
 
 
-def document_of(store: Store, snapshot_id: int) -> dict[str, Any]:
+def document_of(store: Store, snapshot_id: int, branch: str = "main") -> dict[str, Any]:
     """Return a snapshot document."""
-    document: dict[str, Any] = json.loads(store.read(f"snapshot/snapshot-{snapshot_id}").data)
+    folder = "" if branch == "main" else f"branch/branch-{branch}/"
+    document: dict[str, Any] = json.loads(store.read(f"{folder}snapshot/snapshot-{snapshot_id}").data)
     return document
 
 
-def listed(store: Store, snapshot_id: int) -> list[dict[str, Any]]:
+def listed(store: Store, snapshot_id: int, branch: str = "main") -> list[dict[str, Any]]:
     """Return the records of the base and the delta list."""
-    document = document_of(store, snapshot_id)
+    document = document_of(store, snapshot_id, branch)
     return [
         record
         for key in ("baseManifestList", "deltaManifestList")
@@ -54,11 +55,11 @@ def identity(entry: dict[str, Any]) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def live_records(store: Store, snapshot_id: int) -> Counter[Record]:
+def live_records(store: Store, snapshot_id: int, branch: str = "main") -> Counter[Record]:
     """Return each live file of a snapshot as its record, with the number of times that it is there."""
     added: list[tuple[Record, tuple[Any, ...]]] = []
     deleted = set()
-    for meta in listed(store, snapshot_id):
+    for meta in listed(store, snapshot_id, branch):
         for record, entry in entries(store, meta["_FILE_NAME"]):
             if entry["_KIND"] == 0:
                 added.append((record, identity(entry)))

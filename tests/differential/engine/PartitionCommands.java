@@ -238,14 +238,16 @@ class PartitionCommands {
         return names;
     }
 
-    /** The manifests of the latest snapshot: [name, bytes], in the order of its lists. */
+    /** The manifests of the latest snapshot: [name, bytes, added, deleted], in the order of its lists. */
     static Object manifests(JsonNode c) throws Exception {
         FileStoreTable table = EngineDriver.table(c);
         Snapshot latest = table.snapshotManager().latestSnapshot();
         List<Object> manifests = new ArrayList<>();
+        if (latest == null) return manifests;
         for (String list : Arrays.asList(latest.baseManifestList(), latest.deltaManifestList()))
             for (ManifestFileMeta meta : table.store().manifestListFactory().create().read(list))
-                manifests.add(Arrays.asList(meta.fileName(), meta.fileSize()));
+                manifests.add(Arrays.asList(
+                        meta.fileName(), meta.fileSize(), meta.numAddedFiles(), meta.numDeletedFiles()));
         return manifests;
     }
 
