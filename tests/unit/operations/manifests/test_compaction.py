@@ -314,8 +314,12 @@ def test_tables_whose_rows_others_must_hear_of_allow_it(options: dict[str, str])
 def test_levels_buckets_row_ids_and_schemas_are_counted() -> None:
     found = Compacted(
         Made([entry("a", "3", _LEVEL=5, _BUCKET=2, _SCHEMA_ID=4, _FIRST_ROW_ID=50, _ROW_COUNT=5)]),
-        Made([entry("b", None, _LEVEL=1, _BUCKET=7, _FIRST_ROW_ID=10, _ROW_COUNT=3)]),
-        Made([entry("c", "1", _FIRST_ROW_ID=20)]),
+        Made(
+            [
+                entry("b", None, _LEVEL=1, _BUCKET=7, _FIRST_ROW_ID=10, _ROW_COUNT=3),
+                entry("c", "1", _FIRST_ROW_ID=20),
+            ]
+        ),
     )
     found.after()
     (line,) = found.world.listed()
