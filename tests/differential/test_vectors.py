@@ -10,7 +10,12 @@ import pytest
 
 from lakesweep.format.vectors.index_file import IndexFileBytes, write_index_files
 from lakesweep.format.vectors.vector import Width, vector_of
-from tests.differential.engine import Engine
+from lakesweep.model.roots import TableRef
+from lakesweep.operations.inspect.files import list_files
+from lakesweep.runs.parameters.time_travel import Version
+from lakesweep.runs.session import Table
+from lakesweep.storage.local.store import LocalStore
+from tests.differential.engine import RETAIN_EVERYTHING, Engine
 from tests.support.vector_bytes import some_vectors
 
 pytestmark = pytest.mark.differential
@@ -65,3 +70,50 @@ def test_the_readers_differ_where_the_order_is_wrong(engine: Engine, tmp_path: P
 def test_a_bucket_without_vectors(engine: Engine, tmp_path: Path) -> None:
     """One byte, and no vector."""
     assert written({}, 32, None) == written_by_engine(engine, tmp_path, {})
+
+
+UNAWARE = {"bucket": "-1", "deletion-vector.index-file.target-size": "60 b"}
+KEYED = {"bucket": "2"}
+
+
+@pytest.mark.parametrize("bitmap64", ["false", "true"])
+@pytest.mark.parametrize("beside", ["false", "true"])
+@pytest.mark.parametrize("kind", ["unaware", "keyed"])
+def test_tables_of_the_engine(engine: Engine, kind: str, beside: str, bitmap64: str) -> None:
+    """`files --positions` finds the rows that the engine's readers find, in both places of index files."""
+    table = f"vectors.{kind}_{beside}_{bitmap64}"
+    options = {
+        **RETAIN_EVERYTHING,
+        **(UNAWARE if kind == "unaware" else KEYED),
+        "deletion-vectors.enabled": "true",
+        "deletion-vectors.bitmap64": bitmap64,
+        "index-file-in-data-file-dir": beside,
+    }
+    columns = [["dt", "STRING"], ["id", "INT"], ["v", "STRING"]]
+    keys = ["dt", "id"] if kind == "keyed" else []
+    engine("create", table=table, columns=columns, primary_keys=keys, partition_keys=["dt"], options=options)
+    parts = [["2026-01-01"], ["2026-01-02"]]
+    for seed in range(3):  # later rows of a key mark the row of the first commit, which lies deeper
+        compact = kind == "keyed" and seed == 0
+        engine("write", table=table, n=40, seed=seed, keys=[0, 60], parts=parts, compact=compact)
+    if kind == "unaware":
+        engine("dv_delete", table=table, n=5)
+        engine("dv_delete", table=table, n=7)
+    expected: dict[str, list[int]] = {}
+    for _, _, found in engine("dv_dump", table=table):
+        assert found["sequential"] == found["seeking"]
+        expected |= found["seeking"]
+    assert expected
+    location = str(engine.location(table))
+    store = LocalStore(location)
+    opened = Table(TableRef(location, "main"), store, None, LocalStore)
+    files: Any = list_files(opened, Version(), with_positions=True).to_json()["files"]
+    vectors = {each["path"].rpartition("/")[2]: each["deletion_vector"] for each in files if each["deletion_vector"]}
+    assert {name: vector["positions"] for name, vector in vectors.items()} == expected
+    width = 64 if bitmap64 == "true" else 32
+    assert {vector["width"] for vector in vectors.values()} == {width}
+    for vector in vectors.values():
+        assert vector["index_file"].startswith("dt=" if beside == "true" else "index/")
+        assert vector["cardinality"] == len(vector["positions"])
+    plain: Any = list_files(opened, Version(), with_vectors=True).to_json()["files"]
+    assert {each["deletion_vector"]["width"] for each in plain if each["deletion_vector"]} == {width}

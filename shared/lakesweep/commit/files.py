@@ -82,7 +82,11 @@ def write_files(store: Store, files: Mapping[str, bytes], before_each: Callable[
 
 def write_file(store: Store, name: str, body: bytes) -> None:
     """Write one new file below `manifest/`; see `write_files`."""
-    path = f"{_FOLDER}{name}"
+    write_new(store, f"{_FOLDER}{name}", body)
+
+
+def write_new(store: Store, path: str, body: bytes) -> None:
+    """Write one new file, whatever its folder; see `write_files`."""
     for is_last in (False, True):
         try:
             store.put(path, body, if_absent=True)

@@ -36,6 +36,7 @@ import org.apache.paimon.data.BinaryRow;
 import org.apache.paimon.data.BinaryString;
 import org.apache.paimon.data.GenericRow;
 import org.apache.paimon.data.InternalRow;
+import org.apache.paimon.deletionvectors.Bitmap64DeletionVector;
 import org.apache.paimon.deletionvectors.BitmapDeletionVector;
 import org.apache.paimon.deletionvectors.DeletionVector;
 import org.apache.paimon.deletionvectors.append.AppendDeleteFileMaintainer;
@@ -422,7 +423,9 @@ public class EngineDriver {
                     table.store().newIndexFileHandler(), table.snapshotManager().latestSnapshot(), partition.getKey());
             for (DataFileMeta file : partition.getValue()) {
                 DeletionVector vector = maintainer.getDeletionVector(file.fileName());
-                if (vector == null) vector = new BitmapDeletionVector();
+                if (vector == null)
+                    vector = table.coreOptions().deletionVectorBitmap64()
+                            ? new Bitmap64DeletionVector() : new BitmapDeletionVector();
                 for (int i = 0; i < n && i < file.rowCount(); i++) vector.delete((i * 7L) % file.rowCount());
                 maintainer.notifyNewDeletionVector(file.fileName(), vector);
             }

@@ -32,6 +32,7 @@ SEVERAL_TEXTS = {
     "--version": "the same",
     "--watermark": "the same",
     "--time-retained": "of a new tag, and of what expires",
+    "--with-deletion-vectors": "of each file, or of each partition",
     "--time-zone": "each command says what follows the zone, and the default",
 }
 """Options whose help differs among commands, and why. Any other option has one text."""

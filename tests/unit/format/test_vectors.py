@@ -12,8 +12,7 @@ from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format.manifest import IndexEntry, VectorRange
 from lakesweep.format.vectors.index_file import (
     IndexFileBytes,
-    check_ranges,
-    reach,
+    end_of,
     read_at,
     read_index_file,
     widths_of,
@@ -172,8 +171,7 @@ def test_vectors_that_no_file_takes() -> None:
 def outcome(body: bytes, entry: IndexEntry, place: VectorRange) -> list[int] | None:
     """Read one vector as a ranged read does, and return its positions; None: that failed as it should."""
     try:
-        check_ranges(entry, PATH)
-        vector = read_at(body[place[1] : place[1] + reach(entry, place)], place, PATH)
+        vector = read_at(body[place[1] : end_of(place, entry.file_size, PATH)], place, PATH)
         positions = vector.positions().tolist()
     except FormatError as error:
         assert PATH in str(error)
@@ -294,10 +292,10 @@ def test_metadata_that_lie() -> None:
         ((name, offset + 1, length, 3), "magic number"),
     ):
         with pytest.raises(FormatError, match=expected):
-            read_at(file.body[lie[1] : lie[1] + reach(entry, lie)], lie, PATH)
+            read_at(file.body[lie[1] : end_of(lie, len(file.body), PATH)], lie, PATH)
     for offset_, length_ in ((0, 5), (1, len(file.body)), (len(file.body), 1)):
         with pytest.raises(FormatError, match=f"within {len(file.body)} bytes"):
-            check_ranges(entry_of(file, vectors=((name, offset_, length_, 1),)), PATH)
+            end_of((name, offset_, length_, 1), len(file.body), PATH)
     with pytest.raises(FormatError, match="version 1"):
         read_index_file(b"\2" + file.body[1:], entry, PATH)
     assert read_at(file.body[1:], (name, 1, length, None), PATH).cardinality == 3

@@ -134,6 +134,8 @@ def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "kind", document["what"]
     if document["size_bytes"] is not None:
         yield "size", f"{human_bytes(document['size_bytes'])}, written {human_time(document['modified_ms'])}"
+    if document["index"] is not None:
+        yield from _index(document["index"])
     if document["until"] is not None:
         yield "kept", document["until"]
     if document["policy"] is not None:
@@ -144,6 +146,20 @@ def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "run", _run(run)
     if document["origin"] is not None:
         yield from _origin(document["origin"])
+
+
+def _index(index: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    vectors = index["vectors"]
+    counts = [vector["cardinality"] for vector in vectors]
+    deleted = "" if None in counts or not vectors else f", {counted(sum(counts), 'deleted row')}"
+    dangling = sum(vector["is_dangling"] for vector in vectors)
+    gone = f", {dangling} of files that are gone" if dangling else ""
+    where = "".join(f", {key} {'null' if value is None else value}" for key, value in index["partition"].items())
+    what = counted(len(vectors), "deletion vector") if index["type"] == "DELETION_VECTORS" else index["type"]
+    yield "index", f"{what}{deleted}{gone}, bucket {index['bucket']}{where}"
+    for vector in vectors[:_FIRST]:
+        rows = "an unknown number of rows" if vector["cardinality"] is None else counted(vector["cardinality"], "row")
+        yield "vector", f"{vector['data_file']}: {rows}, byte {vector['offset']}"
 
 
 def _holder(holder: Mapping[str, Any]) -> str:

@@ -9,6 +9,9 @@ from lakesweep.cli.inspect.version import VersionOptions
 from lakesweep.cli.options import Place, option
 from lakesweep.cli.text import counted, exact_time, fields, human_bytes, human_span
 
+_PARTITIONS = 10
+"""This many partitions with deleted rows are printed as text."""
+
 
 @reads(
     "lakesweep show /data/orders",
@@ -24,6 +27,9 @@ def show(
         bool,
         option("--pinned", "Measure live files, and files that old consumers, branches and tags hold; reads more."),
     ] = False,
+    with_deletion_vectors: Annotated[
+        bool, option("--with-deletion-vectors", "Count rows that deletion vectors delete by partition; reads more.")
+    ] = False,
 ) -> int:
     """Show a table's roots, retention and oddities; and one version if an option names it."""
     from lakesweep.cli.answer import answer_document
@@ -31,7 +37,13 @@ def show(
     from lakesweep.runs.session import Table
 
     def read(opened: Table) -> Mapping[str, object]:
-        return summarise(opened, version.parse(), pinned=pinned, falls_back_to_tags=version.fall_back_to_tags).to_json()
+        return summarise(
+            opened,
+            version.parse(),
+            pinned=pinned,
+            by_partition=with_deletion_vectors,
+            falls_back_to_tags=version.fall_back_to_tags,
+        ).to_json()
 
     return answer_document(place, read, _lines, lambda document: bool(document["damage"]))
 
@@ -68,6 +80,8 @@ def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if document["version"] is not None:
         yield "version", _version(document["version"])
         yield "version", f"live then: {_live(document['version']['live'])}"
+    if document["deletion_vectors"] is not None:
+        yield from _deleted(document["deletion_vectors"])
 
 
 def _live(live: Mapping[str, Any]) -> str:
@@ -77,6 +91,28 @@ def _live(live: Mapping[str, Any]) -> str:
     if live["rows"] is not None:
         amounts.append(counted(live["rows"], "row"))
     return ", ".join([*amounts, counted(live["manifests"], "manifest")])
+
+
+def _deleted(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    files, vectors = counted(found["index_files"], "index file"), counted(found["vectors"], "deletion vector")
+    gone = f", {found['dangling']} of files that are gone" if found["dangling"] else ""
+    yield "deleted", f"{_share(found)}, by {vectors}{gone} in {files}"
+    for each in (found["partitions"] or ())[:_PARTITIONS]:
+        where = ", ".join(f"{key} {'null' if value is None else value}" for key, value in each["partition"].items())
+        yield "deleted", f"{where or 'all files'}: {_share(each)}, in {counted(each['files'], 'file')}"
+    if (more := len(found["partitions"] or ()) - _PARTITIONS) > 0:
+        yield "deleted", counted(more, "further partition")
+
+
+def _share(found: Mapping[str, Any]) -> str:
+    if found["deleted_rows"] is None:
+        return "an unknown number of rows"
+    share = "" if found["share"] is None else f" ({found['share']:.1%})"
+    return (
+        f"{found['deleted_rows']} of {counted(found['rows'], 'row')}{share}"
+        if found["rows"] is not None
+        else f"{counted(found['deleted_rows'], 'row')}"
+    )
 
 
 def _version(version: Mapping[str, Any]) -> str:

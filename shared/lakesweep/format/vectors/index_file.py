@@ -9,6 +9,7 @@ Source: Paimon `DeletionVectorsIndexFile`, `DeletionVectorIndexFileWriter`, `Del
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from lakesweep.errors import FormatError
 from lakesweep.format.manifest import IndexEntry, VectorRange
@@ -66,20 +67,6 @@ def write_index_files(
         yield complete()
 
 
-def check_ranges(entry: IndexEntry, path: str) -> None:
-    """Make sure that every vector can lie in its file, behind the version byte.
-
-    Raises:
-        FormatError: One cannot.
-    """
-    for name, offset, length, _ in entry.vectors:
-        if offset < len(VERSION) or offset + length > entry.file_size:
-            raise FormatError(
-                f"{path}: expected the deletion vector of {describe(name)} within {entry.file_size} bytes, found "
-                f"{length} bytes from byte {offset} on"
-            )
-
-
 def widths_of(entry: IndexEntry) -> Mapping[int, Width]:
     """Return offset -> width of the vectors in an index file, as far as their ranges tell.
 
@@ -87,24 +74,38 @@ def widths_of(entry: IndexEntry) -> Mapping[int, Width]:
     width if there is no gap.
     """
     offsets = sorted(offset for _, offset, _, _ in entry.vectors)
-    following = dict(zip(offsets, [*offsets[1:], entry.file_size], strict=True))
+    following = dict(pairwise([*offsets, entry.file_size]))
     by_gap: Mapping[int, Width] = {FRAME: 32, 0: 64}
     gaps = ((offset, following[offset] - offset - length) for _, offset, length, _ in entry.vectors)
     return {offset: by_gap[gap] for offset, gap in gaps if gap in by_gap}
 
 
-def reach(entry: IndexEntry, place: VectorRange) -> int:
-    """Return how many bytes a vector may have at most, from its length word on."""
-    _, offset, length, _ = place
-    return min(length + FRAME, entry.file_size - offset)
+def end_of(place: VectorRange, file_size: int, path: str) -> int:
+    """Return where a vector in an index file ends at the latest: where it would end with 32 bits.
+
+    Args:
+        place: The range of the vector.
+        file_size: Size of the index file, as the index manifest states it.
+        path: The index file, for messages.
+
+    Raises:
+        FormatError: The vector does not lie in the file, behind the version byte.
+    """
+    name, offset, length, _ = place
+    if offset < len(VERSION) or offset + length > file_size:
+        raise FormatError(
+            f"{path}: expected the deletion vector of {describe(name)} within {file_size} bytes, found {length} bytes "
+            f"from byte {offset} on"
+        )
+    return min(offset + length + FRAME, file_size)
 
 
 def read_at(data: bytes | memoryview, place: VectorRange, path: str) -> DeletionVector:
     """Read one vector of an index file.
 
     Args:
-        data: The bytes from the vector's length word on, `reach` of them.
-        place: Its range in the index manifest.
+        data: The bytes from the vector's length word on, to `end_of` at least.
+        place: The range of the vector.
         path: The index file, for messages.
 
     Raises:
@@ -129,6 +130,5 @@ def read_index_file(body: bytes, entry: IndexEntry, path: str) -> Sequence[Delet
             f"{path}: expected an index file of version 1 with {entry.file_size} bytes, found {len(body)} bytes that "
             f"begin with {body[:1].hex() or 'nothing'}"
         )
-    check_ranges(entry, path)
     view = memoryview(body)
-    return [read_at(view[place[1] : place[1] + reach(entry, place)], place, path) for place in entry.vectors]
+    return [read_at(view[place[1] : end_of(place, len(body), path)], place, path) for place in entry.vectors]

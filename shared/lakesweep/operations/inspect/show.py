@@ -8,6 +8,7 @@ from lakesweep.format.schema import TableSchema
 from lakesweep.model.damage import LOST_HISTORIES, lost_histories
 from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
+from lakesweep.operations.inspect.deleted_rows import deleted_rows
 from lakesweep.operations.inspect.files import newest_first, read_all
 from lakesweep.operations.inspect.pins import find_pins, measure_pins
 from lakesweep.operations.inspect.ruling import shown_ruling
@@ -44,7 +45,12 @@ _RETENTION_PREFIXES = ("snapshot.", "changelog.", "tag.", "consumer.", "partitio
 
 
 def summarise(
-    table: Table, version: Version | None = None, *, pinned: bool = False, falls_back_to_tags: bool = False
+    table: Table,
+    version: Version | None = None,
+    *,
+    pinned: bool = False,
+    by_partition: bool = False,
+    falls_back_to_tags: bool = False,
 ) -> TableSummary:
     """Read a branch's roots, schema and hints, and the manifest lists of its latest snapshot.
 
@@ -52,6 +58,7 @@ def summarise(
         table: One branch of a table.
         version: Also show this version.
         pinned: Measure the latest snapshot and what each pin keeps. This reads the metadata of every root.
+        by_partition: Count the rows that deletion vectors delete by partition. This reads the manifests of the version.
         falls_back_to_tags: See `time_travel.resolve`.
 
     Raises:
@@ -76,6 +83,7 @@ def summarise(
     consumer_next = min(consumers.values(), default=None) if retention and not _changelogs_only(schema) else None
     pins = find_pins(store, listing, own, consumers, tags)
     live = _live(store, ends[own.snapshots[-1].path]) if own.snapshots else None
+    shown = asked or (ends[own.snapshots[-1].path] if own.snapshots else None)
     if pinned and live is not None:
         measured = measure_pins(store, listing, own, pins, retention, consumer_next, view.now_ms, limits)
         pins, amount = measured.pins, measured.live
@@ -108,6 +116,7 @@ def summarise(
         ),
         damage=warnings_of({LOST_HISTORIES: lost_histories(listing)}),
         version=None if asked is None else _version(store, schema, asked, measured=pinned),
+        deletion_vectors=None if shown is None else deleted_rows(store, schema, shown, by_partition=by_partition),
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
+from lakesweep.operations.inspect.deleted_rows import DeletedRows
 from lakesweep.operations.inspect.ruling import ShownRuling
 
 
@@ -130,6 +131,8 @@ class TableSummary:
     """`None`: the branch has no snapshot."""
     version: ShownVersion | None = None
     """`None`: the caller asked for none."""
+    deletion_vectors: DeletedRows | None = None
+    """Of the version that the caller asked for, else of the latest snapshot; `None`: readers apply no vectors."""
     pins: tuple[ShownPin, ...]
     """The oldest consumer, the oldest other branch, and tags without a time to live, oldest first."""
     damage: tuple[str, ...] = ()
@@ -143,5 +146,6 @@ class TableSummary:
             "retention": self.retention and self.retention.to_json(),
             "changelog_retention": self.changelog_retention and self.changelog_retention.to_json(),
             "consumers": [{"id": name, "next_snapshot": next_id} for name, next_id in self.consumers.items()],
+            "deletion_vectors": self.deletion_vectors and self.deletion_vectors.to_json(),
             "warnings": [*self.damage, *self.warnings],
         }

@@ -17,7 +17,7 @@ from operator import or_
 from typing import NamedTuple
 
 from lakesweep.errors import RefusedError
-from lakesweep.format.manifest import live_entries
+from lakesweep.format.manifest import ManifestEntry, live_entries
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.roots import Root
 from lakesweep.storage.store import Store
@@ -66,7 +66,12 @@ def live_counts(store: Store, root: Root) -> LiveCounts:
 
 
 def live_files(store: Store, schema: TableSchema, root: Root) -> tuple[LiveFile, ...]:
-    """Return the data files of a snapshot or tag, ascending by path.
+    """Return the data files of a snapshot or tag, ascending by path; see `files_and_entries`."""
+    return tuple(file for file, _ in files_and_entries(store, schema, root))
+
+
+def files_and_entries(store: Store, schema: TableSchema, root: Root) -> tuple[tuple[LiveFile, ManifestEntry], ...]:
+    """Return the data files of a snapshot or tag with their entries, ascending by path.
 
     Args:
         store: The table's store.
@@ -83,17 +88,20 @@ def live_files(store: Store, schema: TableSchema, root: Root) -> tuple[LiveFile,
     paths = TablePaths(schema)
     values_of = cache(paths.partition_values)
     found = (
-        LiveFile(
-            path=paths.data_file(entry),
-            size_bytes=entry.file_size,
-            rows=entry.row_count,
-            level=entry.level,
-            bucket=entry.bucket,
-            partition=values_of(entry.partition),
+        (
+            LiveFile(
+                path=paths.data_file(entry),
+                size_bytes=entry.file_size,
+                rows=entry.row_count,
+                level=entry.level,
+                bucket=entry.bucket,
+                partition=values_of(entry.partition),
+            ),
+            entry,
         )
         for entry in entries
     )
-    return tuple(sorted(found, key=lambda file: file.path))
+    return tuple(sorted(found, key=lambda each: each[0].path))
 
 
 def _version(store: Store, root: Root) -> Holders:

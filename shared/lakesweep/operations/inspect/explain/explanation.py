@@ -1,5 +1,6 @@
 """The values that `explain TABLE FILE` finds."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -94,6 +95,35 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
+class VectorInFile:
+    """One deletion vector in an index file, as the index manifest describes it."""
+
+    data_file: str
+    """A name without a folder."""
+    offset: int
+    length: int
+    width: int | None
+    """32 or 64; `None`: only the bytes tell it."""
+    cardinality: int | None
+    """The number of deleted rows; `None`: not recorded."""
+    is_dangling: bool
+    """No root names the data file."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexContent:
+    """The content of an index file, by metadata alone."""
+
+    type: str
+    """`DELETION_VECTORS`, `HASH`, or a global index."""
+    partition: Mapping[str, str | None]
+    bucket: int
+    rows: int
+    """As metadata count them: the number of vectors, or of entries of another index."""
+    vectors: tuple[VectorInFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Everything that `explain TABLE FILE` says."""
 
@@ -120,6 +150,8 @@ class Explanation:
     held_by: tuple[Holder, ...] = ()
     runs: tuple[Deletion, ...] = ()
     origin: Origin | None = None
+    index: IndexContent | None = None
+    """The content of an index file that some root needs."""
     policy: ShownRuling | None = None
     """What the fleet policy says about the table; `None`: none is stated."""
     warnings: tuple[str, ...] = ()

@@ -28,6 +28,7 @@ from lakesweep.table.paths import PathsOfRoots
 
 _BACK = frozenset({"restored", "already_there"})
 _ROOT_KINDS = frozenset({"snapshot", "changelog_document", "tag"})
+_UNHELD = Holding()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class _Case:
             return None
         held = self._groups(holding.needed, needs=True)
         where = "it lies below no place that a schema of the table declares"
-        return self._answer("live", f"{say_holders(held)}; {where}", kind=holding.kind, held_by=held)
+        return self._answer("live", f"{say_holders(held)}; {where}", holding=holding, held_by=held)
 
     def _document(self) -> Explanation | None:
         """Explain an object that orphan scans never judge: a root, a schema or a similar document."""
@@ -165,14 +166,14 @@ class _Case:
                 )
             if expected is not None and self._stored is not None and expected != self._stored.size_bytes:
                 why += f"; it has {self._stored.size_bytes} bytes, expected {expected} as their metadata states"
-            return self._answer("live", why, kind=holding.kind, held_by=held, expected_bytes=expected)
+            return self._answer("live", why, holding=holding, held_by=held, expected_bytes=expected)
         held = self._groups(holding.named, needs=False)
         why = "no root needs it, but an orphan scan keeps what a root names"
         until = None
         if holding.is_deleted:
             why = "no root needs it: manifests delete it, and an orphan scan keeps what a manifest names"
             until = Until("until those manifests are merged, and the roots with these manifests are deleted")
-        return self._answer("referenced", why, kind=holding.kind, held_by=held, until=until)
+        return self._answer("referenced", why, holding=holding, held_by=held, until=until)
 
     def _protected(self, rule: str, why: str, until: Until | None = None) -> Explanation:
         return self._answer("protected", why, rule=rule, until=until)
@@ -206,7 +207,7 @@ class _Case:
         if holding.needed:
             held = self._groups(holding.needed, needs=True)
             why = f"it is not there, and {say_holders(held)}"
-            return self._answer("missing", why, kind=holding.kind, held_by=held, runs=runs)
+            return self._answer("missing", why, holding=holding, held_by=held, runs=runs)
         ours = next((run for run in runs if run.result in GONE | _BACK | {UNKNOWN}), None)
         if ours is not None and ours.result not in _BACK:
             when = "" if ours.time_ms is None else f" at {say_time(ours.time_ms)}"
@@ -214,12 +215,12 @@ class _Case:
             if ours.result == "already_gone":
                 sent = "was gone before it could be deleted"
             return self._answer(
-                "deleted", f"it {sent}{when} by run {ours.run_id}: {ours.reason}", kind=holding.kind, runs=runs
+                "deleted", f"it {sent}{when} by run {ours.run_id}: {ours.reason}", holding=holding, runs=runs
             )
         if holding.named:
             held = self._groups(holding.named, needs=False)
             why = "it is not there and no root needs it; roots only name it, and none of our runs deleted it"
-            return self._answer("gone", why, kind=holding.kind, held_by=held, runs=runs)
+            return self._answer("gone", why, holding=holding, held_by=held, runs=runs)
         unasked = " (the ledger was not asked: --control)" if self._judging.table.area is None else ""
         raise RefusedError(
             f"table {self._judging.table.ref}: expected an object at {self._asked.path}, found none, and no root and "
@@ -266,7 +267,7 @@ class _Case:
         status: Status,
         why: str,
         *,
-        kind: str | None = None,
+        holding: Holding = _UNHELD,
         rule: str | None = None,
         until: Until | None = None,
         held_by: tuple[Holder, ...] = (),
@@ -275,7 +276,7 @@ class _Case:
         expected_bytes: int | None = None,
     ) -> Explanation:
         stored = self._stored
-        kind = self._class.kind if kind is None or self._class.kind != "foreign" else kind
+        kind = (self._class.kind == "foreign" and holding.kind) or self._class.kind
         return Explanation(
             table=self._judging.table.ref.location,
             path=self._asked.path,
@@ -293,6 +294,7 @@ class _Case:
             held_by=held_by,
             runs=runs,
             origin=origin,
+            index=holding.index(self._holders, self._paths, self._judging.found.live),
             policy=self._lifetimes.policy,
             warnings=(*self._judging.warnings(), *self._warnings, *self._lifetimes.warnings),
         )

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.format.manifest import IndexEntry, ManifestEntry
+from lakesweep.format.vectors.index_file import widths_of
 from lakesweep.model.roots import MAIN, RootRef, base_name
-from lakesweep.operations.inspect.explain.explanation import Holder
+from lakesweep.operations.inspect.explain.explanation import Holder, IndexContent, VectorInFile
 from lakesweep.operations.inspect.lifetimes import Until
 from lakesweep.table.paths import PathsOfRoots
 from lakesweep.table.reach.completeness import stated_size
 from lakesweep.table.reach.holders import Holders
+from lakesweep.table.reach.live_set import LiveSet
 from lakesweep.table.reach.named_entries import data_names, index_names, names_of
 
 _NAMED = 4
@@ -58,6 +60,23 @@ class Holding:
         except MaintenanceError:  # a schema or an entry that determines a path cannot be read
             return None
         return found.pop() if len(found) == 1 else None
+
+    def index(self, holders: Holders, rules: PathsOfRoots, live: LiveSet) -> IndexContent | None:
+        """Return the content of an index file, `None` if it is none or its partition cannot be determined."""
+        use = next(((entry, roots) for entry, roots in self.uses if isinstance(entry, IndexEntry)), None)
+        if use is None:
+            return None
+        entry, roots = use
+        try:
+            partition = rules.of(holders.roots_in(roots))[0].partition_values(entry.partition)
+        except MaintenanceError:  # a schema or an entry that determines the partition cannot be read
+            return None
+        widths = widths_of(entry)
+        vectors = (
+            VectorInFile(name, offset, length, widths.get(offset), cardinality, not live.has(name))
+            for name, offset, length, cardinality in entry.vectors
+        )
+        return IndexContent(entry.index_type, partition, entry.bucket, entry.row_count, tuple(vectors))
 
 
 def holding_of(holders: Holders, name: str) -> Holding:
