@@ -1,8 +1,8 @@
 """The execution of a compaction of manifests: one commit, and the report.
 
-A compaction of a large table takes longer than the commits of a busy writer. So an attempt that comes after another
-writer's commit uses the manifests of the one before, if all that they replace is still there: what is new stands behind
-them, also the DELETE of a file that they name.
+A compaction of a large table takes longer than the commits of a busy writer. So a later attempt uses the manifests of
+the one before, if all that they replace is still there. What is new stands behind them, also the DELETE of a file that
+they name.
 """
 
 from collections.abc import Sequence
