@@ -296,6 +296,10 @@ bench-expire: install jars ## Measure expire_snapshots beside the Java engine
 bench-decode: install jars ## Measure the decoding of a manifest beside fastavro
 	@$(BIN)/python -m benchmarks.decode $(ARGS)
 
+.PHONY: bench-vectors
+bench-vectors: install jars ## Measure making and reading deletion vectors beside the Java engine
+	@$(BIN)/python -m benchmarks.vectors $(ARGS)
+
 .PHONY: bench-memory
 bench-memory: install ## Measure plan and show on a table of a million files (needs 3 GB of disk)
 	@$(BIN)/python -m benchmarks.memory $(ARGS)

@@ -7,6 +7,8 @@ build, so there is no folder of files to keep up to date.
 import gzip
 import io
 import json
+import struct
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
@@ -28,6 +30,7 @@ from lakesweep.format.values import json_document, options, uri
 from lakesweep.format.values.binary_row import decode_row
 from lakesweep.format.values.data_type import DataType, parse_data_type
 from lakesweep.format.values.partition_path import partition_path
+from lakesweep.format.vectors.vector import read_vector, vector_of
 from lakesweep.storage.list_page import parse_page
 from tests.bad_bytes.worlds import BUILT, built_world
 from tests.support.binary_row import encode_row
@@ -72,6 +75,23 @@ def _documents(*parts: str) -> Callable[[], list[bytes]]:
 
 def _texts(*texts: str) -> Callable[[], list[bytes]]:
     return lambda: [text.encode() for text in texts]
+
+
+# Deletion vectors: magic and bitmap, framed with a length and a CRC that fit.
+
+
+def _vector(data: bytes) -> None:
+    vector = read_vector(struct.pack(">I", len(data)) + data + struct.pack(">I", zlib.crc32(data)), None, PATH)
+    positions = vector.positions()
+    assert len(positions) == vector.cardinality
+    assert vector.last == (positions[-1] if positions else -1)
+    beginning = vector.deleted(0, 1 << 17)
+    assert int.from_bytes(beginning, "little").bit_count() == sum(position < 1 << 17 for position in positions)
+
+
+def _vector_seeds() -> list[bytes]:
+    rows = ([], [1, 70_000], [*range(100), 200, *range(500, 700)], range(0, 9_000, 2))
+    return [bytes(vector_of(each, width).blob[4:-4]) for each in rows for width in (32, 64)]
 
 
 # Metadata files: whole ones, and records behind a header that is sound.
@@ -292,6 +312,7 @@ TARGETS = {
     "list-records": Target(_records(MANIFEST_LIST, read_manifest_list), _record_seeds("manifest/manifest-list-")),
     "manifest-records": Target(_records(MANIFEST, _read_whole_manifest), _record_seeds("manifest/manifest-")),
     "index-records": Target(_records(INDEX_MANIFEST, read_index_manifest), _record_seeds("manifest/index-manifest-")),
+    "deletion-vector": Target(_vector, _vector_seeds),
     "orc-frame": Target(lambda data: check_frame(data, PATH), _orc_seeds),
     "orc": Target(_orc, _orc_seeds),
     "binary-row": Target(_row, _row_seeds),

@@ -1,7 +1,7 @@
 """What a pass leaves for the next: the state by which `runs/pass_state.py` may skip it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from lakesweep.control.state import (
     NEVER_MS,
@@ -9,7 +9,7 @@ from lakesweep.control.state import (
     always_due,
     read_states,
     tags_alone,
-    without_commits,
+    without_partitions,
     without_tags,
     write_state,
 )
@@ -42,17 +42,18 @@ class TagNote:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitNote:
-    """The facts of a pass about one of the steps that commit."""
+class PartitionNote:
+    """The facts of a pass about the expiry of a branch's partitions, by the names of `BranchState`."""
 
-    facts: Mapping[str, int]
-    """Numbers of `BranchState`, by name."""
-    is_new: bool = True
-    """The state of the branch has other facts, so they are worth a write."""
+    partition_rules: int
+    partition_from_ms: int = 0
+    partition_snapshot: int = 0
+    partition_next_ms: int = 0
+    """The defaults of these three: check in the next pass."""
 
     def on(self, state: BranchState) -> BranchState:
         """Return the state with these facts."""
-        return replace(state, **self.facts)
+        return replace(state, **asdict(self))
 
 
 def remember(
@@ -61,17 +62,17 @@ def remember(
     identity: Identity,
     note: TagNote | None = None,
     *,
-    commits: Sequence[CommitNote] = (),
+    partitions: PartitionNote | None = None,
     keeps_time: bool = False,
 ) -> None:
     """Keep the findings of a pass, if they could let the next pass be skipped.
 
     Args:
         table: One branch of a table, with its control location.
-        steps: The reports of the pass, without the steps on tags and those that commit.
+        steps: The reports of the pass, without the steps on tags and partitions.
         identity: The identity of the branch, as the pass saw it.
         note: The findings of the steps on tags, `None` if there were none.
-        commits: The facts about each step that commits, if the branch has it.
+        partitions: The facts about the expiry of partitions, `None` if no partition expires.
         keeps_time: Keep the time of each pass, even of a pass that only planned.
     """
     settled = {"done", "nothing_to_do", "planned"} if keeps_time else {"done", "nothing_to_do"}
@@ -80,8 +81,7 @@ def remember(
     state = None if any(step.told_status not in settled for step in steps) else _state_after(steps)
     # If the next commit needs a pass in any case, only facts about tags are worth a write: tags wait for no commit.
     is_worth_it = state is not None and (keeps_time or state.retains_all(state.latest_id + 1, state.checked_ms))
-    has_news = any(each.is_new for each in commits)
-    if not is_worth_it and note is None and not has_news:
+    if not is_worth_it and note is None and partitions is None:
         return
     try:
         states = read_states(table.area)
@@ -97,9 +97,8 @@ def remember(
     elif known is not None and known.tags_due_ms > state.checked_ms:
         # Another program may have made a tag since this pass listed none.
         state = replace(state, tags_due_ms=min(state.tags_due_ms, known.tags_due_ms))
-    state = without_commits(state)
-    for each in commits:
-        state = each.on(state)
+    state = without_partitions(state) if partitions is None else partitions.on(state)
+    has_news = known is not None and partitions is not None and partitions.on(known) != known
     if (
         known is None
         or keeps_time

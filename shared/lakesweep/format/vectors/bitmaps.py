@@ -7,7 +7,7 @@ pyroaring is optional, and workers do not have it. Without it, Lakesweep still r
 from array import array
 from typing import TYPE_CHECKING
 
-from lakesweep.errors import UnsupportedFormatError
+from lakesweep.errors import FormatError, UnsupportedFormatError
 
 if TYPE_CHECKING:
     import pyroaring
@@ -20,13 +20,17 @@ def bitmap_of(rows: "array[int]") -> "Bitmap":
     return _bitmap_class()(rows)
 
 
-def rows_of(portable: bytes) -> "array[int]":
+def rows_of(portable: bytes, path: str) -> "array[int]":
     """Return the rows of a bitmap in the portable format, ascending, as `array("I")`.
 
-    Args:
-        portable: Bytes whose containers are checked (`containers.py`). Others may end the process.
+    Raises:
+        FormatError: This is no bitmap, or its containers contradict each other. pyroaring checks that.
     """
-    rows: array[int] = _bitmap_class().deserialize(portable).to_array()
+    bitmap = _bitmap_class()
+    try:
+        rows: array[int] = bitmap.deserialize(portable).to_array()
+    except (ValueError, IndexError) as error:
+        raise FormatError(f"{path}: expected a Roaring bitmap, found {error}") from error
     return rows
 
 

@@ -1,15 +1,13 @@
 """The containers of a Roaring bitmap in its portable format, checked.
 
 A bitmap has a *container* for each 65 536 rows with a deleted row: an array of rows, a bit for each row, or runs. The
-header says where each container lies and how many rows it has. The checks need no package, and come before anything
-else reads the bytes: the C library behind pyroaring trusts them.
+header says where each container lies and how many rows it has. All of this needs no package.
 
 Source: the Roaring format specification; Paimon `RoaringBitmap32`.
 """
 
 import struct
-from collections.abc import Sequence
-from itertools import islice, pairwise
+from itertools import accumulate, islice, pairwise, repeat
 from operator import ge
 from typing import Literal, NamedTuple
 
@@ -25,10 +23,13 @@ _FEWEST_WITH_OFFSETS = 4
 _ZERO, _ONE = b"01"
 
 
+Kind = Literal["array", "bits", "runs"]
+
+
 class Container(NamedTuple):
     """The deleted rows of one span."""
 
-    kind: Literal["array", "bits", "runs"]
+    kind: Kind
     first: int
     """First row of the span, a multiple of 65 536."""
     rows: int
@@ -65,54 +66,40 @@ def read_containers(data: memoryview, start: int, base: int, path: str) -> tuple
         raise FormatError(f"{path}: expected at most {SPAN} containers at byte {start}, found {size}")
     header = _unpacked(f"<{2 * size}H", data, at, path)
     at += 4 * size
-    offsets: Sequence[int] | None = None
+    offsets: tuple[int, ...] | None = None
     if not runs or size >= _FEWEST_WITH_OFFSETS:
         offsets = _unpacked(f"<{size}I", data, at, path)
         at += 4 * size
-    found: list[Container] = []
-    new, last = tuple.__new__, -1
-    for number in range(size):
-        key, count = header[2 * number], header[2 * number + 1] + 1
-        if key <= last or (offsets is not None and offsets[number] != at - start):
-            raise FormatError(f"{path}: expected container {number} of the bitmap at byte {start} in ascending order")
-        if runs and runs[number >> 3] >> (number & 7) & 1:
-            (lengths,) = _unpacked("<H", data, at, path)
-            kind, end = "runs", at + 2 + 4 * lengths
-        elif count <= _MOST_IN_ARRAY:
-            kind, end = "array", at + 2 * count
-        else:
-            kind, end = "bits", at + SPAN_BYTES
-        found.append(new(Container, (kind, base + key * SPAN, count, at, end)))
-        last, at = key, end
-    if at > len(data):
-        raise FormatError(f"{path}: expected {at} bytes of a deletion vector, found {len(data)}")
-    return found, at
-
-
-def check_container(data: memoryview, container: Container, path: str) -> None:
-    """Make sure that a container holds as many rows as its header states, ascending.
-
-    Raises:
-        FormatError: It does not.
-    """
-    if container.kind == "bits":
-        body = data[container.start : container.end]
-        _check_count(int.from_bytes(body, "little").bit_count(), container, path)
-    elif container.kind == "array":
-        _rows(data, container, path)
-    else:
-        _runs(data, container, path)
+    keys, rows = header[::2], [more + 1 for more in header[1::2]]
+    kinds: list[Kind] = ["array" if count <= _MOST_IN_ARRAY else "bits" for count in rows]
+    sizes = [2 * count if count <= _MOST_IN_ARRAY else SPAN_BYTES for count in rows]
+    if runs:
+        end = at
+        for number in range(size):
+            if runs[number >> 3] >> (number & 7) & 1:
+                (count,) = _unpacked("<H", data, end, path)
+                kinds[number], sizes[number] = "runs", 2 + 4 * count
+            end += sizes[number]
+    starts = list(accumulate(sizes, initial=at))
+    if any(map(ge, keys, keys[1:])) or offsets not in (None, tuple([each - start for each in starts[:-1]])):
+        raise FormatError(f"{path}: expected a bitmap with containers in ascending order at byte {start}")
+    if starts[-1] > len(data):
+        raise FormatError(f"{path}: expected {starts[-1]} bytes of a deletion vector, found {len(data)}")
+    columns = zip(kinds, [base + key * SPAN for key in keys], rows, starts, starts[1:], strict=False)
+    # The constructor of a named tuple takes twice as long.
+    return list(map(tuple.__new__, repeat(Container), columns)), starts[-1]
 
 
 def bits_of(data: memoryview, container: Container, path: str) -> bytes:
     """Return a bit for each row of the span, 1 if the row is deleted. Bit 0 of byte 0 is the first row.
 
     Raises:
-        FormatError: The container is damaged; see `check_container`.
+        FormatError: The container does not hold as many rows as its header states, or they do not ascend.
     """
     if container.kind == "bits":
-        check_container(data, container, path)
-        return bytes(data[container.start : container.end])
+        bits = bytes(data[container.start : container.end])
+        _check_count(int.from_bytes(bits, "little").bit_count(), container, path)
+        return bits
     flags = bytearray(b"0") * SPAN
     if container.kind == "array":
         for row in _rows(data, container, path):
@@ -134,9 +121,9 @@ def _runs(data: memoryview, container: Container, path: str) -> list[tuple[int, 
     """Return the first row and the number of rows of each run."""
     numbers = struct.unpack_from(f"<{(container.end - container.start - 2) // 2}H", data, container.start + 2)
     runs = [(first, more + 1) for first, more in zip(numbers[::2], numbers[1::2], strict=True)]
-    ends = (first + length > following for (first, length), (following, _) in pairwise(runs))
+    ends = (first + length >= following for (first, length), (following, _) in pairwise(runs))
     if any(ends) or (runs and sum(runs[-1]) > SPAN):
-        raise FormatError(f"{path}: expected separate runs from row {container.first} on, found overlapping ones")
+        raise FormatError(f"{path}: expected separate runs from row {container.first} on, found others")
     _check_count(sum(length for _, length in runs), container, path)
     return runs
 

@@ -27,7 +27,6 @@ from lakesweep.format.vectors.containers import (
     SPAN_BYTES,
     Container,
     bits_of,
-    check_container,
     read_containers,
 )
 
@@ -117,17 +116,20 @@ class DeletionVector:
             FormatError: The rows contradict the headers, though the CRC fits.
             UnsupportedFormatError: pyroaring is missing.
         """
-        for container in self._containers:
-            check_container(self.blob, container, self.path)
+        parts = [
+            (bitmap.base >> 32, rows_of(bytes(self.blob[bitmap.start : bitmap.end]), self.path))
+            for bitmap in self._bitmaps
+        ]
+        count = sum(len(rows) for _, rows in parts)
+        if count != self.cardinality:
+            raise FormatError(f"{self.path}: expected {self.cardinality} deleted rows, found {count}")
         if self.width == 32:
-            (bitmap,) = self._bitmaps
-            return rows_of(bytes(self.blob[bitmap.start : bitmap.end]))
+            return parts[0][1]
         found = array("Q")
-        for bitmap in self._bitmaps:
-            rows = rows_of(bytes(self.blob[bitmap.start : bitmap.end]))
+        for key, rows in parts:
             words = memoryview(bytearray(8 * len(rows))).cast("I")
             words[::2] = memoryview(rows)
-            if key := bitmap.base >> 32:
+            if key:
                 words[1::2] = memoryview(array("I", (key,)) * len(rows))
             found.frombytes(words.cast("B"))
         return found
