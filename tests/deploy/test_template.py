@@ -71,7 +71,7 @@ METRICS = {
     *("TablesSwept", "TablesLagging", "MaxLagSeconds", "MaxRefusedSeconds", "TablesAskedForTags", "TablesWithTagsDue"),
     *("MaxTagLagSeconds", "TagsCreated", "TagsExpired", "SparkJobsStarted", "SparkJobsFailed"),
     *("OrphanScansBegun", "OrphanScansFailed", "OrphanTasks", "OrphanTasksFailed"),
-    *("CommitsMade", "CommitsReplaced", "CommitsFailed", "PartitionsDropped"),
+    *("CommitsMade", "CommitsReplaced", "CommitsFailed", "PartitionsDropped", "ManifestsMerged"),
     *("OrphanObjectsListed", "OrphanEntriesDecoded", "OrphansFound", "OrphanBytesFound"),
 }
 """All that the functions write (docs/operations.md)."""
@@ -601,7 +601,7 @@ def test_two_stacks_of_an_account_share_no_name_and_no_metric() -> None:
 def test_the_metrics_are_those_that_the_functions_write() -> None:
     sources = (TEMPLATE.parent / "shared" / "lakesweep" / "aws").rglob("*.py")
     text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
-    kinds = "Runs|Commits|Partitions|Tables|Tags|Max|Orphan|Orphans|SparkJobs|Events|Hop|Lease|Bytes|Objects"
+    kinds = "Runs|Commits|Partitions|Manifests|Tables|Tags|Max|Orphan|Orphans|SparkJobs|Events|Hop|Lease|Bytes|Objects"
     several = rf"(?:{kinds})[A-Z][A-Za-z]*|(?:Get|List|Put|Delete)Requests"
     written = set(re.findall(rf'"(Runs|Continuations|{several})"', text))
     assert written == METRICS

@@ -7,6 +7,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import TableRef
 from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
+from lakesweep.runs.committing.catalog import Catalog
 from lakesweep.runs.session import Table
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
@@ -58,7 +59,7 @@ class LiveTable:
                 seed_moto(self.bucket, [f"db.db/t/{entry.key}"], self.memory.read(entry.key).data)
 
     def maintain(
-        self, *, is_due: bool = False, at_ms: int | None = None
+        self, *, is_due: bool = False, at_ms: int | None = None, catalog: Catalog | None = None
     ) -> tuple[RunReport, dict[str, int], list[str]]:
         """Run the pass after the newest commit, as an event starts it, and return what it asked for."""
         counter, switch = RequestCounter(), Switch()
@@ -81,7 +82,8 @@ class LiveTable:
             counter=counter,
             clock_ms=lambda: now_ms,
         )
-        report = maintain(table, MaintainArguments(committed_id=self.commits, is_due=is_due), execute=True)
+        arguments = MaintainArguments(committed_id=self.commits, is_due=is_due, catalog=catalog or Catalog())
+        report = maintain(table, arguments, execute=True)
         return report, counter.snapshot(), switch.calls
 
     def check(self, tags: int) -> None:

@@ -25,8 +25,8 @@ def live(monkeypatch: pytest.MonkeyPatch) -> LiveTable:
     """A table whose passes remember their time, as they do where a least interval between them is set."""
     arguments: Callable[..., MaintainArguments] = MaintainArguments
 
-    def timed(committed_id: int, is_due: bool) -> MaintainArguments:
-        return arguments(committed_id=committed_id, is_due=is_due, min_interval_ms=1)
+    def timed(**given: object) -> MaintainArguments:
+        return arguments(**given, min_interval_ms=1)
 
     monkeypatch.setattr(live_table, "MaintainArguments", timed)
     table = LiveTable(KEEP_10)

@@ -11,6 +11,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import TableRef
 from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
+from lakesweep.runs.committing.catalog import Catalog
 from lakesweep.runs.session import Table
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
@@ -161,6 +162,30 @@ def test_a_commit_of_the_steady_state() -> None:
         assert totals[-1] <= 25, (live.commits, requests, calls)
     print(f"requests by commit: {totals}")
     live.check(tags=400)
+
+
+def test_manifests_that_the_writer_merges_cost_one_look() -> None:
+    """With a declared catalog a pass asks for nothing more, but the one that looks at the list for the first time."""
+    totals = []
+    for catalog in (Catalog(), Catalog("filesystem")):
+        live = LiveTable({**KEEP_50, "snapshot.num-retained.min": "10", "snapshot.num-retained.max": "10"})
+        for _ in range(25):
+            live.commit()
+        live.upload()
+        live.maintain(catalog=catalog)
+        spent = []
+        for _ in range(12):
+            live.commit()
+            live.upload()
+            report, requests, calls = live.maintain(catalog=catalog)
+            assert report.status == "done", report.refusal
+            assert [each.operation for each in report.steps or ()] == ["expire-snapshots"], calls
+            spent.append(sum(requests.values()))
+        totals.append(spent)
+    print(f"requests by commit: {totals}")
+    more = [declared - before for before, declared in zip(*totals, strict=True)]
+    looked = 32 - 26  # by then, there may be 31 manifests
+    assert more[looked] == 5 and not any(more[:looked] + more[looked + 1 :]), more
 
 
 AUTOMATIC = {

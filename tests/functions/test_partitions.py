@@ -11,27 +11,15 @@ from lakesweep.aws import partitions
 from lakesweep.aws.messages import HOP_LIMIT
 from lakesweep.control.intent import Intent
 from lakesweep.storage.store import DeleteRequest
-from tests.functions.deployment import STATED, Answer, Deployment, keys_of
+from tests.functions.committing import COMMIT, LOCKED, Committing, by_function
+from tests.functions.deployment import STATED, Deployment, keys_of
 from tests.support.iam import recorded
 from tests.support.reader import read_root
-from tests.support.s3_server import moto_store
 from tests.support.table_builder import TableBuilder
 
 OLD, OLDER = "20200101", "20200102"
 TODAY = time.strftime("%Y%m%d", time.gmtime())
 EXPIRING = {**STATED, "partition.expiration-time": "7 d", "partition.timestamp-formatter": "yyyyMMdd"}
-LOCKED = {"catalog_type": "filesystem", "catalog_lock": True}
-"""Nobody can replace a snapshot, so a commit does not look again after some seconds."""
-COMMIT = {
-    "format_version": 1,
-    "kind": "commit",
-    "hop": 0,
-    "operation": "expire-partitions",
-    "branch": "main",
-    "arguments": {},
-    "manual": False,
-    "run_id": None,
-}
 DROP = {
     **COMMIT,
     "operation": "drop-partition",
@@ -41,17 +29,8 @@ DROP = {
 }
 
 
-class Partitioned(Deployment):
-    """A deployment whose policy declares the catalog, and a table with partitions that are over."""
-
-    def __init__(self, rule: dict[str, Any] | None = None, **words: Any) -> None:
-        super().__init__(**words)
-        self.extra = {**self.extra, "LAKESWEEP_POLICY": f"s3://{self.control_bucket}/policy.json"}
-        self.rule(**{"mode": "delete", "time_zone": "UTC", **LOCKED, **(rule or {})})
-
-    def rule(self, **words: Any) -> None:
-        document = {"version": 1, "rules": [{"tables": f"s3://{self.bucket}/", **words}]}
-        moto_store("", bucket=self.control_bucket).put("policy.json", json.dumps(document).encode())
+class Partitioned(Committing):
+    """A deployment with a table whose partitions are over."""
 
     def partitioned(self, *days: str, name: str = "sales.db/orders", **options: str) -> TableBuilder:
         table = self.table(name, commits=0, options={**EXPIRING, **options}, partition_keys=["dt"])
@@ -64,13 +43,6 @@ class Partitioned(Deployment):
         keys = [entry.key for entry in self.store(name).list(f"{branch}snapshot/") if "/snapshot-" in entry.key]
         newest = max(keys, key=lambda key: int(key.rpartition("-")[2]))
         return {path.split("/")[0].removeprefix("dt=") for path in read_root(self.store(name), newest).live}
-
-    def commit(self, **words: Any) -> dict[str, Any]:
-        return {**COMMIT, "table": self.location(), **words}
-
-
-def by_function(answers: list[Answer], metric: str) -> float:
-    return sum(answer.metrics.get(metric, 0) for answer in answers)
 
 
 def test_a_commit_lets_partitions_go() -> None:

@@ -1,4 +1,5 @@
-"""Partitions that are over leave a table of the running system, by a commit of the one function that may write one.
+"""Partitions that are over leave a table of the running system, by a commit of the one function that may write one. The
+same function merges manifests.
 
 pypaimon writes the table and reads what is left. The door holds every request against the role of who makes it.
 """
@@ -81,6 +82,34 @@ def test_somebody_drops_a_day(system: System) -> None:
     assert system.invoke("OnDemand", {**event, "execute": True}).value["queued"] is True
     system.settle()
     assert table.days() == {today: 2}
+
+
+def test_a_list_of_manifests_becomes_short_and_nothing_goes_round(system: System) -> None:
+    """The commit's own event asks for no pass, and the sweeps of the next hours for one at most."""
+    keep = {"snapshot.num-retained.min": "20", "snapshot.num-retained.max": "20"}
+    table = Visits(system, "small", **keep, **{"manifest.merge-min-count": "3"})
+    today = table.day(0)
+    for _ in range(5):
+        table.write(today)
+    began, done, since = system.clock.now(), len(system.invocations), len(system.aws.log)
+    system.settle()
+    assert table.days() == {today: 10}
+    assert sum(user.startswith("lakesweep-") for user in table.commit_users()) == 1
+    assert system.metrics.total("Lakesweep", "ManifestsMerged", since_s=began) == 4
+    changed = ours(system, since=since)
+    assert {(it.operation, it.key.rpartition("/")[0].rpartition("/")[2]) for it in changed} == {
+        *(("PutObject", folder) for folder in ("manifest", "snapshot"))
+    }
+    assert [each.function for each in system.invocations[done:]].count("Partitions") == 1
+    done = len(system.invocations)
+    for _ in range(4):
+        system.pass_time(3600.0, 3600.0)
+        system.tick()
+        system.settle()
+    lines = [line for each in system.invocations[done:] for line in each.lines if "run" in line]
+    later = [line["run"]["operation"] for line in lines if line["run"]["table"] == system.location(table.path)]
+    assert later in ([], ["maintain"])
+    assert sum(user.startswith("lakesweep-") for user in table.commit_users()) == 1
 
 
 @pytest.mark.parametrize(("folder", "is_answered"), [("manifest", False), ("snapshot", False), ("snapshot", True)])

@@ -7,10 +7,12 @@ from lakesweep.aws.handing_on import AT_ONCE_S, SOON_S, again, ask_for_commits, 
 from lakesweep.aws.messages import Hint, NewerMessageError, Work
 from lakesweep.aws.recording import PASSING, REFUSED, SKIPPED, record, status_metric
 from lakesweep.aws.runtime import Runtime
+from lakesweep.control.state import BranchState
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
 from lakesweep.model.safety import HELD_AGAIN_S, REST_MS
 from lakesweep.model.steering import UNSUPPORTED_PLAN
+from lakesweep.operations.maintenance.commit_steps import COMMIT_STEPS
 from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.operations.orphans import local as remove_orphan_files
 from lakesweep.runs.pass_notes import note_refusal, wants_more
@@ -21,14 +23,21 @@ MAX_ACTIONS_IN_PLACE = 10_000
 """A plan with more actions is left to the larger executor, which has time for it."""
 
 
-def run(runtime: Runtime, table: Table, message: Hint | Work, name: str) -> RunReport:
+def run(runtime: Runtime, table: Table, message: Hint | Work, name: str, known: BranchState | None = None) -> RunReport:
     """Run it. The table remembers whether it was refused.
+
+    Args:
+        runtime: The function's runtime.
+        table: The branch that the message names.
+        message: What to run.
+        name: Name of the message in log lines.
+        known: The state of the last pass over the branch, if it was just read.
 
     Raises:
         NewerMessageError: The plan needs a newer function.
         MaintenanceError: It failed.
     """
-    report = _run(runtime, table, message)
+    report = _run(runtime, table, message, known)
     if report.refusal is not None and report.refusal.code == UNSUPPORTED_PLAN:
         raise NewerMessageError(f"{name}: {report.refusal.message}")
     if report.refusal is not None and (isinstance(message, Hint) or message.plan_id is None):
@@ -39,11 +48,15 @@ def run(runtime: Runtime, table: Table, message: Hint | Work, name: str) -> RunR
 def settle(runtime: Runtime, message: Hint | Work, report: RunReport) -> None:
     """Log and count a run, and send what follows."""
     record(runtime.telemetry, report)
+    for step in report.leaves():
+        if step.operation in COMMIT_STEPS and step.status == "nothing_to_do":
+            for warning in step.all_warnings():  # what this table leaves undone, and nothing counts as refused
+                runtime.telemetry.warn(warning, table=step.table, branch=step.branch)
     ask_for_commits(runtime, report)
     _follow_up(runtime, message, report)
 
 
-def _run(runtime: Runtime, table: Table, message: Hint | Work) -> RunReport:
+def _run(runtime: Runtime, table: Table, message: Hint | Work, known: BranchState | None) -> RunReport:
     may_delete = runtime.settings.may_delete
     if isinstance(message, Work) and message.plan_id is not None:
         if not may_delete:
@@ -61,8 +74,8 @@ def _run(runtime: Runtime, table: Table, message: Hint | Work) -> RunReport:
             run_id=message.plan_id,
             manual=message.manual,
         )
-    arguments = MaintainArguments(max_actions=MAX_ACTIONS_IN_PLACE if isinstance(message, Hint) else None, is_due=True)
-    return maintain(table, arguments, execute=may_delete)
+    most = MAX_ACTIONS_IN_PLACE if isinstance(message, Hint) else None
+    return maintain(table, MaintainArguments(max_actions=most, is_due=True, known=known), execute=may_delete)
 
 
 def _follow_up(runtime: Runtime, message: Hint | Work, report: RunReport) -> None:

@@ -44,7 +44,7 @@ Branch = Annotated[str, Check(_is_branch, "the name of a branch")]
 ScanId = Annotated[str, Check(_SCAN_ID.fullmatch, "letters, digits and dashes, 40 at most")]
 """The id of a scan becomes a part of keys and of an EMR token."""
 Hop = Annotated[int, Check(range(HOP_LIMIT).__contains__, f"a whole number below {HOP_LIMIT}")]
-OF_PASSES = ("expire-partitions",)
+OF_PASSES = ("expire-partitions", "compact-manifest")
 """The commits that a pass may request."""
 StepNumber = Annotated[int, Check(range(_MAX_STEP + 1).__contains__, f"a whole number from 0 to {_MAX_STEP}")]
 

@@ -14,11 +14,9 @@ from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.errors import HeldBackError, LeaseHeldError, LeaseLostError, MaintenanceError, OutOfTimeError
 from lakesweep.model.report import RunReport
 from lakesweep.model.safety import HELD_AGAIN_S
-from lakesweep.operations.partitions.arguments import ExpirePartitionsArguments
-from lakesweep.operations.partitions.expire_partitions import expire_partitions
+from lakesweep.operations.maintenance.commit_steps import commit_for_pass
 from lakesweep.operations.registry import run_operation
-from lakesweep.runs.committing.catalog import Catalog, declared_catalog
-from lakesweep.runs.fleet import OBSERVED, may_delete, rule_of, watched_ruling, why_observed
+from lakesweep.runs.fleet import OBSERVED, may_delete, watched_ruling, why_observed
 from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
@@ -54,7 +52,11 @@ def carry_out(runtime: Runtime, commit: Commit, context: Context, name: str) -> 
     except OutOfTimeError as error:
         # No function has more time, and another attempt would make no more progress.
         telemetry.count("RunsFailed")
-        telemetry.warn("the table is too large for a function", why=str(error), **facts)
+        telemetry.warn(
+            f"the table is too large for a function; run lakesweep {commit.operation} where no time limit is",
+            why=str(error),
+            **facts,
+        )
     except (LeaseHeldError, LeaseLostError) as error:
         telemetry.count("LeaseHeld")
         # A FIFO queue cannot delay single messages, so this process waits.
@@ -84,15 +86,7 @@ def _run(table: Table, commit: Commit) -> RunReport:
             raise HeldBackError("; ".join(why_observed(ruling)), code=OBSERVED)
     except HeldBackError as error:
         return refused(table, commit.operation, error)
-    rule = rule_of(ruling)
-    arguments = ExpirePartitionsArguments(
-        catalog=declared_catalog(Catalog(), ruling),
-        time_zone=rule.time_zone,
-        force_check=True,  # the pass has looked whether a check is due
-        unattended=True,
-        otherwise=rule.partitions,
-    )
-    return expire_partitions(table, arguments, execute=True)
+    return commit_for_pass(table, commit.operation, ruling)
 
 
 def _ask_again(runtime: Runtime, message: Message | None, facts: dict[str, object], why: str) -> None:

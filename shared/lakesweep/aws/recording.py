@@ -3,6 +3,7 @@
 from typing import Any
 
 from lakesweep.aws.telemetry import Telemetry
+from lakesweep.model.commits.manifests import ManifestsReport
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Delete, Plan, Put
 from lakesweep.model.report import RunReport
@@ -76,8 +77,17 @@ def _totals_of(report: RunReport) -> dict[str, int]:
         "CommitsMade": len(commits),
         "CommitsReplaced": sum(commit.replaced for commit in commits) + codes.count(REPLACED),
         "CommitsFailed": sum(code in GIVEN_UP for code in codes),
+        "ManifestsMerged": sum(_merged(step) for step in report.leaves()),
         "PartitionsDropped": sum(commit.partitions for commit in commits),
     }
+
+
+def _merged(step: RunReport) -> int:
+    """Return how many manifests less the newest snapshot names after a compaction."""
+    commits = step.commits
+    if not isinstance(commits, ManifestsReport) or not commits.made or commits.after is None:
+        return 0
+    return commits.before.manifests - commits.after.manifests
 
 
 def _tags(plan: Plan, action: type[Put] | type[Delete]) -> int:

@@ -11,7 +11,7 @@ from lakesweep.aws.queues import MAX_DELAY_S
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.errors import LeaseHeldError, LeaseLostError, MaintenanceError, OutOfTimeError
 from lakesweep.model.safety import HELD_AGAIN_S
-from lakesweep.operations.maintenance.triage import triage
+from lakesweep.operations.maintenance.triage import Triage, triage
 from lakesweep.runs.session import Table
 
 MINUTES = 12
@@ -39,13 +39,16 @@ def carry_out(
         return
     try:
         table = runtime.open_table(message.table, message.branch, context)
-        if isinstance(message, Hint) and not comes_again and not _is_due(runtime, table, message):
-            telemetry.count_requests(table.counter.snapshot())
-            return
+        found = None
+        if isinstance(message, Hint) and not comes_again:
+            found = _triage(runtime, table, message)
+            if not found.is_due:
+                telemetry.count_requests(table.counter.snapshot())
+                return
         # A hint that needs no pass has ended above. So a function starts without the modules of a pass.
         from lakesweep.aws import execution
 
-        report = execution.run(runtime, table, message, name)
+        report = execution.run(runtime, table, message, name, None if found is None else found.state)
     except OutOfTimeError as error:
         _out_of_time(runtime, table, message, error)
     except (LeaseHeldError, LeaseLostError) as error:
@@ -59,14 +62,14 @@ def carry_out(
         execution.settle(runtime, message, report)
 
 
-def _is_due(runtime: Runtime, table: Table, hint: Hint) -> bool:
+def _triage(runtime: Runtime, table: Table, hint: Hint) -> Triage:
     """Run triage on a commit once more, since another pass may have seen it meanwhile."""
     if hint.snapshot_id is None:
-        return True
+        return Triage(True)
     found = triage(table, hint.snapshot_id, runtime.settings.min_interval_ms, hint.etag)
     if found.wait_ms:
         send(runtime, hint, "the last pass was too recent", -(-found.wait_ms // 1000))
-    return found.is_due
+    return found
 
 
 def _out_of_time(runtime: Runtime, table: Table, message: Hint | Work, error: OutOfTimeError) -> None:

@@ -32,6 +32,8 @@ def commit_lines(commits: Document, words: Mapping[str, str], size: Callable[[in
 
 def _manifest_lines(commits: Document, size: Callable[[int], str]) -> Iterator[tuple[str, str]]:
     before, after, saved = commits["before"], commits["after"], commits["saved_requests"]
+    if commits["exceeds"] is not None:
+        yield "due", f"the list of manifests exceeds {commits['exceeds']}"
     yield ("manifests" if after == before else "before"), _manifests(before, size)
     if after is not None and after != before:
         yield "after", _manifests(after, size)

@@ -18,10 +18,13 @@ from lakesweep.format.schema import TableSchema
 from lakesweep.format.snapshot import LATEST_VERSION, Snapshot
 from lakesweep.format.snapshot_writer import properties_of, unknown_fields
 from lakesweep.format.values.json_document import describe, shorten
+from lakesweep.model.policy import OWNED_BY_FILES
 
 Kind = Literal["drop", "compact_manifest"]
 """`drop`: files leave the table, as in drops, truncation and expiry."""
 
+MANIFEST_FORMAT = "manifest_format"
+"""Code of a table whose manifests and lists have a format that Lakesweep does not write."""
 SEQUENCE_PROPERTY = "sequence.generation.max-sequence-number"
 
 _INSTEAD: Mapping[Kind, str] = {
@@ -29,9 +32,6 @@ _INSTEAD: Mapping[Kind, str] = {
     "compact_manifest": "in Paimon instead (CALL sys.compact_manifest)",
 }
 _WHAT: Mapping[Kind, str] = {"drop": "drop partitions", "compact_manifest": "compact manifests"}
-
-_OWNED_BY_FILES = ("filesystem", "hive", "glue", "jdbc")
-"""Catalogs that leave the publishing of snapshots to files."""
 
 _FALLBACKS = ("scan.fallback-branch", "scan.fallback-snapshot-branch", "scan.fallback-delta-branch")
 _COMMIT_OPTIONS = frozenset(
@@ -112,7 +112,7 @@ def _check_type(options: Mapping[str, str], kind: Kind) -> None:
 def _check_manifests(options: Mapping[str, str], kind: Kind) -> None:
     if _word(options, "manifest.format") not in ("", "avro"):
         why = "Lakesweep writes manifests in Avro only"
-        raise _refusal(options, "manifest.format", why, _instead(kind), code="manifest_format")
+        raise _refusal(options, "manifest.format", why, _instead(kind), code=MANIFEST_FORMAT)
     if kind == "compact_manifest" and _word(options, "manifest-sort.enabled") not in ("", "false"):
         why = "the table wants its manifests sorted, which Lakesweep does not do"
         raise _refusal(options, "manifest-sort.enabled", why, _instead(kind), code="manifest_sort")
@@ -183,11 +183,11 @@ def _check_catalog(catalog: str | None, kind: Kind) -> None:
             f"the catalog is declared as rest, and its server alone publishes snapshots; {_instead(kind)}",
             code="rest_catalog",
         )
-    if catalog not in _OWNED_BY_FILES:
+    if catalog not in OWNED_BY_FILES:
         found = "no catalog type" if catalog is None else f"the unknown catalog type {describe(catalog)}"
         raise RefusedError(
             f"{found} is declared, and a table's files do not show who publishes its snapshots; expected "
-            f"--catalog-type, or catalog_type in the fleet policy or in JSON: {', '.join(_OWNED_BY_FILES)}; or "
+            f"--catalog-type, or catalog_type in the fleet policy or in JSON: {', '.join(OWNED_BY_FILES)}; or "
             f"{_instead(kind)}",
             code="catalog_not_declared",
         )

@@ -1,4 +1,4 @@
-"""How a table's options want its manifests written. Source: Paimon `CoreOptions`."""
+"""How a table's options want its manifests written. Source: Paimon `CoreOptions`, `AvroFileFormat`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,8 @@ class Manifests:
     """How a table's manifests are written."""
 
     codec: str
-    level: int
+    level: int | None
+    """Of Zstandard; `None`: the default of another codec, for which no option states a level."""
     target_bytes: int
 
 
@@ -30,6 +31,7 @@ def manifests_of(options: Mapping[str, str]) -> Manifests:
     try:
         codec = codec_of(options.get(*_COMPRESSION))
         target_bytes = parse_memory_bytes(options.get(*_TARGET), _TARGET[0])
-        return Manifests(codec, parse_int(options.get(*_LEVEL), _LEVEL[0]), max(target_bytes, 1))
+        level = parse_int(options.get(*_LEVEL), _LEVEL[0])
+        return Manifests(codec, level if codec == "zstandard" else None, max(target_bytes, 1))
     except FormatError as error:
         raise RefusedError(str(error), code=error.code) from error

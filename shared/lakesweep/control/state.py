@@ -18,7 +18,7 @@ from lakesweep.format.snapshot import Snapshot
 from lakesweep.model.identity import number_of
 from lakesweep.model.safety import STATE_AHEAD_MS, STATE_LIFETIME_MS
 
-STATE_FORMAT_VERSION = 5
+STATE_FORMAT_VERSION = 6
 NEVER_MS = 1 << 62
 """A time that never comes."""
 BATCH_IDENTIFIER = (1 << 63) - 1
@@ -73,15 +73,26 @@ class BranchState:
     """The newest snapshot that the last check saw."""
     partition_next_ms: int = NEVER_MS
     """From when the next partition of that snapshot is expired."""
+    manifest_rules: int = 0
+    """A number derived from the rules about the compaction of manifests, 0 if none are compacted. The next two fields
+    are about them."""
+    manifest_from_ms: int = 0
+    """Lists of manifests are looked at only after this time: that of the last look, and the interval between looks."""
+    manifest_snapshot: int = 0
+    """The first snapshot whose list may be too long."""
 
     def wants_nothing(self, latest_id: int, now_ms: int) -> bool:
-        """Tell whether tags, partitions and retention need no pass, given that `latest_id` is the newest snapshot.
+        """Tell whether tags, commits and retention need no pass, given that `latest_id` is the newest snapshot.
 
         If watermarks or batch jobs make tags due, the commit's document is needed as well (`is_tag_due`).
         """
-        if self.is_ahead(now_ms) or now_ms >= self.tags_due_ms or self.are_partitions_due(latest_id, now_ms):
+        if self.is_ahead(now_ms) or now_ms >= self.tags_due_ms or self.is_commit_due(latest_id, now_ms):
             return False
         return self.retains_all(latest_id, now_ms)
+
+    def is_commit_due(self, latest_id: int, now_ms: int) -> bool:
+        """Tell whether a pass may have to commit, given that `latest_id` is the newest snapshot."""
+        return self.are_partitions_due(latest_id, now_ms) or self.are_manifests_due(latest_id, now_ms)
 
     def are_partitions_due(self, latest_id: int, now_ms: int) -> bool:
         """Tell whether partitions have to be checked, given that `latest_id` is the newest snapshot.
@@ -95,6 +106,10 @@ class BranchState:
         """Return the time from which partitions have to be checked, given that `latest_id` is the newest snapshot."""
         from_ms = self.partition_from_ms + 1
         return max(from_ms, self.partition_next_ms) if latest_id <= self.partition_snapshot else from_ms
+
+    def are_manifests_due(self, latest_id: int, now_ms: int) -> bool:
+        """Tell whether the list of manifests has to be looked at, given that `latest_id` is the newest snapshot."""
+        return bool(self.manifest_rules) and latest_id >= self.manifest_snapshot and now_ms > self.manifest_from_ms
 
     def is_latest(self, etag: str | None) -> bool:
         """Tell whether the snapshot with id `latest_id` and this ETag is the one that the pass saw."""
@@ -151,16 +166,16 @@ def always_due(latest_id: int, checked_ms: int) -> BranchState:
     )
 
 
-_NO_PARTITIONS = {
+_NO_COMMITS = {
     field.name: field.default
     for field in dataclasses.fields(BranchState)
-    if field.name.startswith("partition") and isinstance(field.default, int)
+    if field.name.startswith(("partition", "manifest")) and isinstance(field.default, int)
 }
 
 
-def without_partitions(state: BranchState) -> BranchState:
-    """Return a copy of the state that knows no rules of partition expiry."""
-    return replace(state, **_NO_PARTITIONS)
+def without_commits(state: BranchState) -> BranchState:
+    """Return a copy of the state that knows no rules of partition expiry, and none about manifests."""
+    return replace(state, **_NO_COMMITS)
 
 
 def without_tags(state: BranchState) -> BranchState:

@@ -1,8 +1,8 @@
-"""Digests of the files that DELETE entries name: few bytes each, so that those of a large table fit into memory.
+"""Digests of the files that DELETE entries name. Each takes few bytes, so those of a large table fit into memory.
 
 A digest has 128 bits of BLAKE2b over every value of an identity. Of 10^7 DELETEs and 10^7 ADDs, a DELETE and the ADD
-of another file would share one with a probability below 2^-81. A shorter digest could take a live file for a deleted
-one, so it is never cut; only its place in memory is found by its first bits.
+of another file would share one with a probability below 2^-81. With a shorter digest, a live file could pass for a
+deleted one. So it is never cut; its first bits only say where in memory it is.
 """
 
 from collections.abc import Iterable

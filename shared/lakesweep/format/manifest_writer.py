@@ -39,8 +39,9 @@ def write_manifests(
 ) -> Iterator[WrittenManifest]:
     """Write entries into as many manifests as they need, in their order.
 
-    A manifest ends when it has `target_bytes`, and where the next entry has another writer's schema. So a caller whose
-    entries have several schemas groups them, if their order allows it. Only one manifest is in memory at a time.
+    A manifest ends when it has `target_bytes`, when a reader would refuse a larger one, and where the next entry has
+    another writer's schema. So a caller whose entries have several schemas groups them, if their order allows it. Only
+    one manifest is in memory at a time.
 
     Args:
         entries: The writer's schema and the entry. The record of an entry is final: it says whether the manifest adds
@@ -57,7 +58,9 @@ def write_manifests(
     """
     manifest: ManifestWriter | None = None
     for schema_text, entry in entries:
-        if manifest is not None and (manifest.schema_text != schema_text or manifest.size >= target_bytes):
+        if manifest is not None and (
+            manifest.schema_text != schema_text or manifest.size >= target_bytes or not manifest.has_room(entry.record)
+        ):
             yield manifest.finish()
             manifest = None
         if manifest is None:
@@ -95,6 +98,10 @@ class ManifestWriter:
         """The number of entries."""
         return self._added + self._deleted
 
+    def has_room(self, record: bytes) -> bool:
+        """Tell whether Lakesweep can still read the manifest once it has this record."""
+        return self._writer.has_room(record)
+
     def add(self, raw: RawEntry) -> None:
         """Copy an entry."""
         if raw.record.startswith(ADD_START):
@@ -111,11 +118,14 @@ class ManifestWriter:
         self._levels.add(entry.level)
         self._add_row_ids([(raw.first_row_id, entry.row_count)])
 
-    def add_copies(self, rows: Sequence[Row]) -> None:
-        """Copy the ADDs that `RawManifest.copies` yields."""
-        self._added += len(rows)
-        for row in rows:
+    def add_copies(self, rows: Sequence[Row]) -> int:
+        """Copy those ADDs that `RawManifest.copies` yields, as many as there is room for, and return how many."""
+        for number, row in enumerate(rows):
+            if not self._writer.has_room(row[3]):
+                rows = rows[:number]
+                break
             self._writer.add(row[3])
+        self._added += len(rows)
         self._partitions.add_all(row[0] for row in rows)
         self._buckets.update([row[1] for row in rows])
         files = [row[2] for row in rows]
@@ -123,6 +133,7 @@ class ManifestWriter:
         self._schema_ids.update([file[1] for file in files])
         if self._has_row_ids:
             self._add_row_ids([(file[3], file[2]) for file in files])
+        return len(rows)
 
     def _add_row_ids(self, first_and_count: Iterable[tuple[int | None, int]]) -> None:
         """Widen the range of row ids; without the ids of all entries there is none."""

@@ -7,15 +7,15 @@ could empty a table makes the whole document invalid.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Literal
 
-from lakesweep.errors import MaintenanceError, RefusedError, UsageError
-from lakesweep.format.values.options import parse_int, parse_stated_ms
+from lakesweep.errors import RefusedError, UsageError
+from lakesweep.format.values.options import parse_memory_bytes
 from lakesweep.format.values.zone import parse_zone
-from lakesweep.model.fleet_json import bad_policy, check_keys, document_of, refuse
+from lakesweep.model.fleet_json import check_keys, document_of, refuse
+from lakesweep.model.fleet_values import RuleValues
 from lakesweep.model.policy import (
     CATALOG_TYPES,
-    INT_MAX,
     CatalogType,
     FleetPolicy,
     FleetRule,
@@ -24,14 +24,12 @@ from lakesweep.model.policy import (
     SnapshotRetention,
 )
 
-T = TypeVar("T")
-
 POLICY_FORMAT_VERSION = 1
 
 _DOCUMENT_KEYS = ("version", "rules")
 _RULE_KEYS = (
     *("tables", "mode", "pause", "min_snapshots", "min_time_retained", "protect_commit_users", "retention"),
-    *("time_zone", "tags", "external_roots", "catalog_type", "catalog_lock", "partitions"),
+    *("time_zone", "tags", "external_roots", "catalog_type", "catalog_lock", "partitions", "manifests"),
 )
 _NAMES = {"min_time_retained": "min_time_retained_ms"}
 """Keys whose field of a `FleetRule` has another name."""
@@ -47,6 +45,7 @@ _EXPIRATION_TIME = "partition.expiration-time"
 _PARTITION_SPANS = (_EXPIRATION_TIME, "partition.expiration-check-interval")
 _PARTITION_COUNTS = ("partition.expiration-max-num", "partition.expiration-batch-size")
 _PARTITION_WORDS = (*("partition.expiration-strategy", "partition.timestamp-formatter", "partition.timestamp-pattern"),)
+_MERGE_MIN_COUNT, _FULL_SIZE = "manifest.merge-min-count", "manifest.full-compaction-threshold-size"
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 """How a location begins. Any other text would be a path below the working directory, where no table is."""
 _UPPER_BUCKET = re.compile(r"(?i:s3[an]?)://[^/]*[A-Z]")
@@ -84,11 +83,12 @@ def parse_fleet_policy(body: bytes, location: str, spell: Callable[[str], str]) 
     return FleetPolicy(location, tuple(rules))
 
 
-class _Rule:
+class _Rule(RuleValues):
     """One entry of `rules`, read key by key."""
 
     def __init__(self, entry: object, location: str, at: str, spell: Callable[[str], str]) -> None:
-        self._location, self._at, self._spell = location, at, spell
+        super().__init__(location, at)
+        self._spell = spell
         if not isinstance(entry, dict):
             refuse(location, at, "an object", entry)
         check_keys(entry, _RULE_KEYS, location, f"{at}.")
@@ -109,6 +109,7 @@ class _Rule:
             "catalog_type": self._catalog_type,
             "catalog_lock": self._flag,
             "partitions": self._partitions,
+            "manifests": self._manifests,
         }
         found = {key: read(key, self._entry[key]) for key, read in readers.items() if key in self._entry}
         stated: dict[str, Any] = {_NAMES.get(key, key): value for key, value in found.items()}
@@ -197,6 +198,27 @@ class _Rule:
                 self._refuse(f"{at}.{key}", "a text", value[key])
         return {key: str(each) for key, each in value.items()}
 
+    def _manifests(self, at: str, value: object) -> Mapping[str, str] | Literal[False]:
+        """Read the options that say when manifests are compacted, as texts. A size needs its unit, as a duration does.
+
+        A threshold of 1 would be exceeded by every second commit.
+        """
+        if value is False:
+            return False
+        if not isinstance(value, dict):
+            self._refuse(at, "an object of table options, or false", value)
+        check_keys(value, (_MERGE_MIN_COUNT, _FULL_SIZE), self._location, f"{self._at}.{at}.")
+        count, size = value.get(_MERGE_MIN_COUNT), value.get(_FULL_SIZE)
+        if _MERGE_MIN_COUNT in value and self._count(f"{at}.{_MERGE_MIN_COUNT}", count) < 2:
+            self._refuse(f"{at}.{_MERGE_MIN_COUNT}", "a whole number, at least 2", count)
+        if _FULL_SIZE in value:
+            expected = "a size with its unit such as 16 mb"
+            if not isinstance(size, str) or size.strip().isdigit():
+                self._refuse(f"{at}.{_FULL_SIZE}", expected, size)
+            if self._parsed(f"{at}.{_FULL_SIZE}", expected, size, parse_memory_bytes) == 0:
+                self._refuse(f"{at}.{_FULL_SIZE}", expected, size)
+        return {key: str(each) for key, each in value.items()}
+
     def _time_zone(self, key: str, text: object) -> str:
         expected = "a time zone such as Europe/Berlin, UTC or +08:00"
         if not isinstance(text, str):
@@ -238,53 +260,3 @@ class _Rule:
         if not isinstance(value, str) or not value.strip() or "/" in value or not value.isprintable():
             self._refuse(key, "a pattern of tag names such as 20* or daily-*", value)
         return value
-
-    def _array(self, key: str, value: object, of: str) -> list[object]:
-        if not isinstance(value, list):
-            self._refuse(key, f"an array of {of}", value)
-        return value
-
-    def _each(self, key: str, value: object, of: str, one: str, read: Callable[[str, object], str]) -> tuple[str, ...]:
-        """Read an array of texts that has each text once."""
-        found: list[str] = []
-        for entry in self._array(key, value, of):
-            text = read(key, entry)
-            if text in found:
-                self._refuse(key, f"each {one} once", text)
-            found.append(text)
-        return tuple(found)
-
-    def _positive(self, key: str, value: object) -> int:
-        if type(value) is not int or not 1 <= value <= INT_MAX:
-            self._refuse(key, "a whole number, at least 1", value)
-        return value
-
-    def _count(self, key: str, value: object) -> int:
-        if type(value) is int and abs(value) <= INT_MAX:
-            return value
-        if not isinstance(value, str):
-            self._refuse(key, "a whole number", value)
-        return self._parsed(key, "a whole number", value, parse_int)
-
-    def _span(self, key: str, value: object) -> int:
-        """Read a duration of at least 1 ms."""
-        span_ms = self._duration(key, value)
-        if span_ms == 0:
-            self._refuse(key, "a duration of at least 1 ms", value)
-        return span_ms
-
-    def _duration(self, key: str, value: object) -> int:
-        """Read a duration with its unit. A bare number would be milliseconds, hardly the intention in a policy."""
-        expected = "a duration with its unit such as 3 d"
-        if not isinstance(value, str) or value.strip().isdigit():
-            self._refuse(key, expected, value)
-        return self._parsed(key, expected, value, parse_stated_ms)
-
-    def _parsed(self, key: str, expected: str, text: str, parse: Callable[[str, str], T]) -> T:
-        try:
-            return parse(text, key)
-        except MaintenanceError as error:
-            raise bad_policy(self._location, f"{self._at}.{key}", expected, text) from error
-
-    def _refuse(self, key: str, expected: str, found: object) -> NoReturn:
-        refuse(self._location, f"{self._at}.{key}", expected, found)

@@ -16,6 +16,7 @@ table in it, also tables with a rule of their own. Why each field follows this o
 - `retention` is one field, since the numbers of two rules together may contradict each other, or keep too little.
 - `tags` is one field: a second list would delete tags that the first keeps.
 - `partitions` is one field, as `retention` is: the numbers of two rules together may drop more than either rule.
+- `manifests` is one field, so that a rule says all of it: thresholds, or that nothing is compacted.
 - `catalog_type` and `catalog_lock` are two fields, since a lock may be declared for the tables of several catalogs.
 - `external_roots` is one field: two lists together would allow deletion where neither rule alone does.
 
@@ -37,6 +38,8 @@ Formatter = Literal["with_dashes", "without_dashes", "without_dashes_and_spaces"
 Mode = Literal["observe", "delete"]
 CatalogType = Literal["filesystem", "hive", "jdbc", "glue", "rest"]
 CATALOG_TYPES: tuple[CatalogType, ...] = get_args(CatalogType)
+OWNED_BY_FILES = tuple(each for each in CATALOG_TYPES if each != "rest")
+"""Catalogs that leave the publishing of snapshots to files, so that Lakesweep may commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +211,8 @@ class FleetRule:
     """Every writer takes the catalog's lock for a commit."""
     partitions: Mapping[str, str] = field(default_factory=dict)
     """Table options about the expiry of partitions, for tables whose schema states no expiration time."""
+    manifests: Mapping[str, str] | Literal[False] = field(default_factory=dict)
+    """Table options that say when manifests are compacted, each for schemas that do not state it; `False`: never."""
     deciders: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Name of each stated field -> folder of the rule that decides it."""
 

@@ -1,7 +1,7 @@
 """What a pass leaves for the next: the state by which `runs/pass_state.py` may skip it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 from lakesweep.control.state import (
     NEVER_MS,
@@ -9,7 +9,7 @@ from lakesweep.control.state import (
     always_due,
     read_states,
     tags_alone,
-    without_partitions,
+    without_commits,
     without_tags,
     write_state,
 )
@@ -42,18 +42,17 @@ class TagNote:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionNote:
-    """The facts of a pass about the expiry of a branch's partitions, by the names of `BranchState`."""
+class CommitNote:
+    """The facts of a pass about one of the steps that commit."""
 
-    partition_rules: int
-    partition_from_ms: int = 0
-    partition_snapshot: int = 0
-    partition_next_ms: int = 0
-    """The defaults of these three: check in the next pass."""
+    facts: Mapping[str, int]
+    """Numbers of `BranchState`, by name."""
+    is_new: bool = True
+    """The state of the branch has other facts, so they are worth a write."""
 
     def on(self, state: BranchState) -> BranchState:
         """Return the state with these facts."""
-        return replace(state, **asdict(self))
+        return replace(state, **self.facts)
 
 
 def remember(
@@ -62,17 +61,17 @@ def remember(
     identity: Identity,
     note: TagNote | None = None,
     *,
-    partitions: PartitionNote | None = None,
+    commits: Sequence[CommitNote] = (),
     keeps_time: bool = False,
 ) -> None:
     """Keep the findings of a pass, if they could let the next pass be skipped.
 
     Args:
         table: One branch of a table, with its control location.
-        steps: The reports of the pass, without the steps on tags and partitions.
+        steps: The reports of the pass, without the steps on tags and those that commit.
         identity: The identity of the branch, as the pass saw it.
         note: The findings of the steps on tags, `None` if there were none.
-        partitions: The facts about the expiry of partitions, `None` if no partition expires.
+        commits: The facts about each step that commits, if the branch has it.
         keeps_time: Keep the time of each pass, even of a pass that only planned.
     """
     settled = {"done", "nothing_to_do", "planned"} if keeps_time else {"done", "nothing_to_do"}
@@ -81,7 +80,8 @@ def remember(
     state = None if any(step.told_status not in settled for step in steps) else _state_after(steps)
     # If the next commit needs a pass in any case, only facts about tags are worth a write: tags wait for no commit.
     is_worth_it = state is not None and (keeps_time or state.retains_all(state.latest_id + 1, state.checked_ms))
-    if not is_worth_it and note is None and partitions is None:
+    has_news = any(each.is_new for each in commits)
+    if not is_worth_it and note is None and not has_news:
         return
     try:
         states = read_states(table.area)
@@ -97,8 +97,9 @@ def remember(
     elif known is not None and known.tags_due_ms > state.checked_ms:
         # Another program may have made a tag since this pass listed none.
         state = replace(state, tags_due_ms=min(state.tags_due_ms, known.tags_due_ms))
-    state = without_partitions(state) if partitions is None else partitions.on(state)
-    has_news = known is not None and partitions is not None and partitions.on(known) != known
+    state = without_commits(state)
+    for each in commits:
+        state = each.on(state)
     if (
         known is None
         or keeps_time

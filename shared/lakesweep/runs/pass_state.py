@@ -23,15 +23,16 @@ MAX_AHEAD = 1000
 """The same for commits that one listing shows."""
 
 
-def needs_nothing(table: Table, min_interval_ms: int, committed_id: int | None) -> bool:
+def needs_nothing(table: Table, known: BranchState | None, min_interval_ms: int, committed_id: int | None) -> bool:
     """Tell whether the state of the last pass shows that nothing is due.
 
     Args:
         table: One branch of a table, with its control location.
+        known: The stored state of the branch.
         min_interval_ms: A pass more recent than this is enough.
         committed_id: The snapshot that an event reported, if any.
     """
-    state = last_pass(table)
+    state = _of_a_pass(known)
     if state is None:
         return False
     if 0 <= clock_ms(table) - state.checked_ms < min_interval_ms:
@@ -45,7 +46,10 @@ def needs_nothing(table: Table, min_interval_ms: int, committed_id: int | None) 
 
 def last_pass(table: Table) -> BranchState | None:
     """Return the state that the last pass over a branch left, if any."""
-    state = known_state(table)
+    return _of_a_pass(known_state(table))
+
+
+def _of_a_pass(state: BranchState | None) -> BranchState | None:
     return None if state is None or state.checked_ms == 0 else state
 
 

@@ -100,6 +100,8 @@ class Table:
     """The caller may write snapshots. If false, a pass plans the commits of a table, and says `COMMITS_ELSEWHERE`."""
     may_delete: bool = True
     """The caller may delete objects. If false, a commit waits for another run to finish what a dead run has begun."""
+    most_entries: int | None = None
+    """This process has no time to rewrite manifests with more entries together; `None`: it has."""
     run_id: str | None = None
     """Id of a run that commits, if its request has one; the run commits nothing if a run of this id may have."""
 

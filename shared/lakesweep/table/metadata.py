@@ -64,6 +64,11 @@ class MetadataReader:
         self._bodies: dict[str, bytes] = {}
         self._bodies_size = 0
 
+    @property
+    def location(self) -> str:
+        """Return the location of the table."""
+        return self._store.location
+
     def manifest_lists(self, wanted: Mapping[str, int | None]) -> Mapping[str, tuple[ManifestMeta, ...] | Unreadable]:
         """Return the content of manifest lists by name.
 

@@ -42,6 +42,7 @@ OWN = {
     "sqs_execute_plan_continued": "execute",
     "sqs_execute_maintain": "maintain",
     "sqs_partitions": "commit",
+    "sqs_partitions_compact": "commit",
     "sqs_partitions_drop": "commit",
     "sqs_sweep": "sweep",
     "sqs_sweep_continued": "sweep",

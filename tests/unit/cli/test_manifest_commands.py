@@ -58,6 +58,16 @@ def test_the_document(folder: Path) -> None:
     assert (commits["catalog"], commits["reused_attempt"]) == ("filesystem", False)
 
 
+def test_a_pass_says_why(folder: Path) -> None:
+    """`show` says the same before: with more than four small manifests in the base list, a compaction is due."""
+    most = ("--option", "manifest.merge-min-count=4")
+    planned = call("maintain", folder, *COMMIT[:2], *most).printed
+    assert "due        the list of manifests exceeds manifest.merge-min-count" in planned
+    assert "manifests   5 below their target size (due above 30), " in call("show", folder).printed
+    silent = call("maintain", folder, *most).printed
+    assert "compact-manifest" not in silent, "no catalog is declared"
+
+
 def test_options_of_the_call(folder: Path) -> None:
     """Only those that decide how manifests are written, and how long a commit is tried."""
     small = call("compact-manifest", folder, *COMMIT, "--option", "manifest.target-file-size=1 b")

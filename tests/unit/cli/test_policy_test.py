@@ -40,6 +40,7 @@ def test_every_field_has_a_value_and_who_decided_it(lake: Path) -> None:
             "time_zone": "Europe/Berlin",
             "catalog_type": "glue",
             "partitions": THIRTY_DAYS,
+            "manifests": {"manifest.merge-min-count": 100},
         },
     )
     before = contents(lake)
@@ -55,6 +56,7 @@ def test_every_field_has_a_value_and_who_decided_it(lake: Path) -> None:
         "time_zone": ("Europe/Berlin", own),
         "catalog_type": ("glue", own),
         "partitions": (THIRTY_DAYS, own),
+        "manifests": ({"manifest.merge-min-count": "100"}, own),
     }
     assert document["defaults"] == {
         "pause": False,
@@ -66,7 +68,14 @@ def test_every_field_has_a_value_and_who_decided_it(lake: Path) -> None:
         {"tables": str(lake), "decides": ["mode", "retention", "tags"], "overridden": ["time_zone"]},
         {
             "tables": own,
-            "decides": ["min_snapshots", "protect_commit_users", "time_zone", "catalog_type", "partitions"],
+            "decides": [
+                "min_snapshots",
+                "protect_commit_users",
+                "time_zone",
+                "catalog_type",
+                "partitions",
+                "manifests",
+            ],
             "overridden": [],
         },
     ]
@@ -77,6 +86,7 @@ def test_every_field_has_a_value_and_who_decided_it(lake: Path) -> None:
         "default    external_roots none",
         "default    catalog_lock false",
         f"policy     partitions partition.expiration-time 30 d (rule for {own})",
+        f"policy     manifests manifest.merge-min-count 100 (rule for {own})",
         f"(stated by the policy for {lake}), and at least the policy's minimums",
         f"rule       {lake} decides mode, retention, tags; overridden: time_zone",
     ):
@@ -148,6 +158,11 @@ def test_what_the_policy_means(lake: Path, rules: tuple[dict[str, object], ...],
             {"catalog_lock": True},
             {"mode": "delete"},
             "the rule for {lake} states a catalog_lock, and no rule a catalog_type: nothing is committed",
+        ),
+        (
+            {"manifests": {"manifest.merge-min-count": 100}},
+            {"mode": "delete"},
+            "the rule for {lake} has manifests compacted, and no rule states a catalog_type: none is",
         ),
         (
             {"catalog_type": "hive", "catalog_lock": True},

@@ -190,6 +190,17 @@ def test_any_entries(drawn: list[Any], target: int, codec: str) -> None:
     assert all(mine == raw.record for mine, (_, raw) in zip_longest(copied, entries, fillvalue=(b"", None)))
 
 
+def test_what_is_written_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries that are nearly alike unpack to more than a reader takes for sane, long before a manifest is full."""
+    entries = raw_entries([manifest_record(f"d-{number}", _MIN_KEY=bytes(1000)) for number in range(200)])
+    monkeypatch.setattr("lakesweep.format.avro.container.MAX_BLOCK_BYTES", 66_000)
+    monkeypatch.setattr("lakesweep.format.avro.container.MAX_RATIO", 2)
+    found = written(entries)
+    assert len(found) > 1
+    assert [len(list(read_manifest(body, "m"))) for body, _, _ in found] == [meta.added_count for _, meta, _ in found]
+    assert sum(meta.added_count for _, meta, _ in found) == len(entries)
+
+
 def test_names_count_for_each_kind() -> None:
     names = MetadataNames("1-2")
     assert [

@@ -60,6 +60,7 @@ def test_every_word() -> None:
         catalog_type="hive",
         catalog_lock=True,
         partitions=PARTITIONS,
+        manifests={"manifest.merge-min-count": 100, "manifest.full-compaction-threshold-size": "64 mb"},
     )
     assert found == FleetRule(
         tables="s3://lake",
@@ -73,6 +74,7 @@ def test_every_word() -> None:
         catalog_type="hive",
         catalog_lock=True,
         partitions={**PARTITIONS, "partition.expiration-max-num": "10"},
+        manifests={"manifest.merge-min-count": "100", "manifest.full-compaction-threshold-size": "64 mb"},
     )
     assert found.floor == SnapshotRetention(20, INT_MAX, 3 * DAY_MS, INT_MAX)
 
@@ -134,6 +136,7 @@ LAKE = {
     "catalog_type": "filesystem",
     "catalog_lock": True,
     "partitions": {"partition.expiration-time": "30 d", "partition.timestamp-formatter": "yyyyMMdd"},
+    "manifests": {"manifest.merge-min-count": 100},
 }
 EMPTY: dict[str, object] = {
     "pause": False,
@@ -143,6 +146,7 @@ EMPTY: dict[str, object] = {
     "external_roots": [],
     "catalog_lock": False,
     "partitions": {},
+    "manifests": {},
 }
 
 
@@ -172,7 +176,7 @@ def test_an_empty_value_is_a_statement() -> None:
     """It replaces what a folder states by nothing: no pause, no users, no retention, no calendar rules, no roots."""
     found = merged(LAKE, {"tables": "s3://lake/sales.db", **EMPTY})
     assert (found.pause, found.protect_commit_users, found.retention) == (False, (), None)
-    assert (found.tags, found.external_roots, found.partitions) == ((), (), {})
+    assert (found.tags, found.external_roots, found.partitions, found.manifests) == ((), (), {}, {})
     assert (found.catalog_type, found.catalog_lock) == ("filesystem", False)
     assert {field for field, folder in found.deciders.items() if folder == "s3://lake/sales.db"} == EMPTY.keys()
     assert (found.mode, found.time_zone) == ("delete", "Europe/Berlin")
@@ -184,11 +188,22 @@ def test_retention_and_calendar_rules_are_inherited_as_one() -> None:
         "retention": {"snapshot.num-retained.min": 1},
         "tags": [{"pattern": "w*", "keep_last": 1}],
         "partitions": {"partition.expiration-time": "7 d"},
+        "manifests": {"manifest.full-compaction-threshold-size": "1 gb"},
     }
     found = merged(LAKE, {"tables": "s3://lake/sales.db", **own})
     assert found.retention == SnapshotRetention(retain_min=1)
     assert found.tags == (KeepRules("w*", last=1),)
     assert found.partitions == {"partition.expiration-time": "7 d"}
+    assert found.manifests == {"manifest.full-compaction-threshold-size": "1 gb"}
+
+
+def test_manifests_may_be_left_alone() -> None:
+    """`false` says so, also below a folder that states thresholds; `{}` leaves it to the tables' own."""
+    found = merged(LAKE, {"tables": "s3://lake/sales.db", "manifests": False})
+    assert found.manifests is False
+    assert merged(LAKE, {"tables": "s3://lake/sales.db", "mode": "observe"}).manifests == {
+        "manifest.merge-min-count": "100"
+    }
 
 
 def _rules(*rules: object) -> dict[str, object]:
@@ -285,6 +300,16 @@ BAD_WORDS: tuple[tuple[str, Any, str], ...] = (
             ("partition.timestamp-formatter", 8),
             ("partition.timestamp-pattern", None),
         )
+    ),
+    *(("manifests", value, "expected an object of table options, or false") for value in (True, None, 100, [])),
+    ("manifests", {"manifest.target-file-size": "8 mb"}, "manifest.full-compaction-threshold-size, found"),
+    *(
+        ("manifests", {"manifest.merge-min-count": value}, "manifest.merge-min-count: expected a whole number")
+        for value in (1, 0, "1", -30, 30.0, None, True)
+    ),
+    *(
+        ("manifests", {"manifest.full-compaction-threshold-size": value}, "expected a size with its unit such as 16 mb")
+        for value in (16, "16", "0 mb", "16 d", None)
     ),
 )
 

@@ -366,7 +366,7 @@ def test_summary_document(builder: TableBuilder) -> None:
     assert tuple(document) == (
         "table", "branch", "type", "schema_id", "partition_keys", "primary_keys", "options", "retention",
         "changelog_retention", "retention_stated", "retention_from", "policy", "branches", "snapshots", "changelogs",
-        "tags", "consumers", "hints", "live", "version", "deletion_vectors", "pins", "damage", "warnings",
+        "tags", "consumers", "hints", "live", "manifests", "version", "deletion_vectors", "pins", "damage", "warnings",
     )  # fmt: skip
     assert tuple(document["retention"]) == ("retain_min", "retain_max", "time_retained_ms", "max_deletes")
     assert document["snapshots"]["latest"] == {"id": 3, "time_ms": 2 * TICK_MS}
@@ -374,6 +374,27 @@ def test_summary_document(builder: TableBuilder) -> None:
     assert document["consumers"] == [{"id": "c", "next_snapshot": 2}]
     assert tuple(document["hints"][0]) == ("path", "value", "expected", "off")
     assert tuple(document["live"]) == ("files", "bytes", "rows", "manifests")
+    assert tuple(document["manifests"]) == (
+        "small", "max_count", "rewritten_bytes", "max_bytes", "is_due", "by_passes",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("most", "is_due"), [("3", False), ("2", True)])
+def test_when_manifests_are_compacted(builder: TableBuilder, most: str, is_due: bool) -> None:
+    """The base list of snapshot 4 has the manifests of three commits. Nobody declared a catalog, so no pass does it."""
+    builder.commit("+E")
+    builder.alter(options={"manifest.merge-min-count": most})
+    shown = summarise(table_at(builder.store))
+    assert shown.live is not None and shown.manifests is not None
+    assert (shown.live.manifests, shown.manifests.small, shown.manifests.max_count) == (4, 3, int(most))
+    assert (shown.manifests.is_due, shown.manifests.by_passes) == (is_due, False)
+
+
+def test_thresholds_that_do_not_parse(builder: TableBuilder) -> None:
+    builder.alter(options={"manifest.merge-min-count": "many"})
+    shown = summarise(table_at(builder.store))
+    assert shown.manifests is None
+    assert any("manifest.merge-min-count" in warning for warning in shown.warnings)
 
 
 def test_a_damaged_tag_is_refused(builder: TableBuilder) -> None:

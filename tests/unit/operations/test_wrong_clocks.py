@@ -7,7 +7,7 @@ import pytest
 from lakesweep.control.state import BranchState, read_states
 from lakesweep.operations.maintenance.triage import lag_of, triage
 from lakesweep.runs.pass_notes import note_refusal
-from lakesweep.runs.pass_state import needs_nothing
+from lakesweep.runs.pass_state import known_state, needs_nothing
 from tests.support.world import World
 
 YEAR_MS, HOUR_MS = 365 * 86_400_000, 3_600_000
@@ -44,10 +44,10 @@ def test_a_table_without_tags_is_looked_at_once() -> None:
     """Then the shortcut answers again."""
     scene = WorldOfAYearAhead(with_tag=False)
     table = scene.maintainer().table
-    assert not needs_nothing(table, 0, None)
+    assert not needs_nothing(table, known_state(table), 0, None)
     scene.maintain()
     assert scene.state().checked_ms == scene.now_ms
-    assert needs_nothing(table, 0, None)
+    assert needs_nothing(table, known_state(table), 0, None)
 
 
 def test_a_commit_waits_since_it_was_made() -> None:
@@ -85,8 +85,8 @@ def test_a_caller_whose_clock_is_off_skips_no_pass(off_ms: int) -> None:
     right = scene.maintainer().table
     wrong = replace(right, clock_ms=lambda: scene.now_ms + off_ms)
     state = read_states(scene.area)["main"]
-    assert needs_nothing(right, 0, None)
+    assert needs_nothing(right, known_state(right), 0, None)
     assert not triage(right, newest, 0).is_due
-    assert not needs_nothing(wrong, HOUR_MS // 2, None)
+    assert not needs_nothing(wrong, known_state(wrong), HOUR_MS // 2, None)
     assert triage(wrong, newest, HOUR_MS // 2).is_due
     assert lag_of(wrong, state) is not None

@@ -40,7 +40,7 @@ def retention_line(document: Mapping[str, Any]) -> str:
 def _value(field: str, value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if field == "partitions" and value:
+    if isinstance(value, Mapping) and value and field != "retention":
         return ", ".join(f"{key} {text}" for key, text in value.items())
     if field == "retention" and value:
         return retention_text(value, "snapshot")

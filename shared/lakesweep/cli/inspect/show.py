@@ -77,6 +77,8 @@ def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "hint", f"{hint['path']}: {hint['value']}{' (off)' if hint['off'] else ''}"
     if document["live"] is not None:
         yield "live", _live(document["live"])
+    if document["manifests"] is not None:
+        yield "manifests", _manifests(document["manifests"])
     if document["version"] is not None:
         yield "version", _version(document["version"])
         yield "version", f"live then: {_live(document['version']['live'])}"
@@ -113,6 +115,13 @@ def _share(found: Mapping[str, Any]) -> str:
         if found["rows"] is not None
         else f"{counted(found['deleted_rows'], 'row')}"
     )
+
+
+def _manifests(found: Mapping[str, Any]) -> str:
+    small = f"{found['small']} below their target size (due above {found['max_count']})"
+    size = f"{human_bytes(found['rewritten_bytes'])} to rewrite (due from {human_bytes(found['max_bytes'])} on)"
+    who = "a pass compacts them" if found["by_passes"] else "compact-manifest compacts them, no pass does"
+    return f"{small}, {size}: {who if found['is_due'] else 'not due'}"
 
 
 def _version(version: Mapping[str, Any]) -> str:

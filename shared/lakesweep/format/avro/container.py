@@ -65,7 +65,7 @@ class AvroFile:
             FormatError: A block does not decompress, or decompresses to more than this module allows.
         """
         decompress = _codec(self.codec, self.path)
-        left = total = min(MAX_TOTAL_BYTES, MAX_BLOCK_BYTES + MAX_RATIO * len(self._body))
+        left = total = most_bytes(len(self._body))
         records = 0
         for count, start, end in self._spans:
             limit = min(MAX_BLOCK_BYTES, left)
@@ -92,6 +92,11 @@ class AvroFile:
                     f"found {records} in {total - left} bytes"
                 )
             yield count, data
+
+
+def most_bytes(size: int) -> int:
+    """Return the most bytes to which the blocks of a file of so many bytes may unpack."""
+    return min(MAX_TOTAL_BYTES, MAX_BLOCK_BYTES + MAX_RATIO * size)
 
 
 def read_container(body: bytes, path: str) -> AvroFile:

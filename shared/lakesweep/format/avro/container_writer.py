@@ -12,7 +12,7 @@ from hashlib import blake2b
 from importlib.util import find_spec
 
 from lakesweep.errors import UnsupportedFormatError
-from lakesweep.format.avro.container import MAGIC, SYNC_SIZE
+from lakesweep.format.avro.container import MAGIC, MAX_BLOCK_BYTES, SYNC_SIZE, most_bytes
 from lakesweep.format.avro.encoder import long_bytes, sized
 from lakesweep.format.values.json_document import describe
 from lakesweep.format.zstd import make_zstd
@@ -68,11 +68,23 @@ class ContainerWriter:
         self._record_bytes = 0
         self.size = len(self._header) + SYNC_SIZE
         """Bytes of the file so far, without the records of the open block."""
+        self._total_bytes = 0
+        self._most_bytes = most_bytes(self.size)
+
+    def has_room(self, record: bytes) -> bool:
+        """Tell whether Lakesweep can still read the file once it has this record.
+
+        Records that are nearly alike take so few bytes that a reader refuses them as a bomb before the file is large.
+        """
+        return (
+            self._record_bytes + len(record) <= MAX_BLOCK_BYTES and self._total_bytes + len(record) <= self._most_bytes
+        )
 
     def add(self, record: bytes) -> None:
         """Add the bytes of one record."""
         self._records.append(record)
         self._record_bytes += len(record)
+        self._total_bytes += len(record)
         if self._record_bytes >= BLOCK_BYTES:
             self._close_block()
 
@@ -97,6 +109,7 @@ class ContainerWriter:
         block = long_bytes(len(self._records)) + sized(data)
         self._blocks.append(block)
         self.size += len(block) + SYNC_SIZE
+        self._most_bytes = most_bytes(self.size)
         self._records, self._record_bytes = [], 0
 
 

@@ -23,7 +23,7 @@ from contextlib import suppress
 from typing import Any
 
 from lakesweep.errors import FormatError, MaintenanceError, UnsupportedFormatError
-from lakesweep.format.avro.container import FREE_RECORDS, MAX_BLOCK_BYTES, MAX_RATIO, MAX_TOTAL_BYTES, MIN_RECORD_BYTES
+from lakesweep.format.avro.container import FREE_RECORDS, MIN_RECORD_BYTES, most_bytes
 from lakesweep.format.avro.projection import Row, Want, project
 from lakesweep.format.orc.frame import check_frame
 from lakesweep.format.values.json_document import shorten
@@ -78,7 +78,7 @@ def _serve(body: bytes, path: str, wants: tuple[Want, ...], answer: Answer) -> b
         answer("refused", (error.code, str(error)))
         return False
     # The limits of an Avro file, applied to rows as `marshal` writes them.
-    most = min(MAX_TOTAL_BYTES, MAX_BLOCK_BYTES + MAX_RATIO * len(body))
+    most = most_bytes(len(body))
     row_count = size = 0
     try:
         for rows in read_blocks(body, path, wants):

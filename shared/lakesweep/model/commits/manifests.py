@@ -53,6 +53,10 @@ class ManifestsReport(CommitsReport):
     """`None`: not known, since nobody read the manifests."""
     saved_requests: SavedRequests | None = None
     """`None`: not known."""
+    exceeds: str | None = None
+    """The table option that says why a pass compacts, or would; `None`: the list is not too long, or nobody asked."""
+    commits_left: int | None = None
+    """How many commits it takes at least until the list is too long; `None`: it is, or nobody asked."""
     reused_attempt: bool = False
     """The manifests of an earlier attempt were used again, though another writer had committed meanwhile."""
 
@@ -62,6 +66,7 @@ class ManifestsReport(CommitsReport):
             "before": self.before.to_json(),
             "after": None if self.after is None else self.after.to_json(),
             "saved_requests": None if self.saved_requests is None else self.saved_requests.to_json(),
+            "exceeds": self.exceeds,
             "reused_attempt": self.reused_attempt,
             **CommitsReport.to_json(self),
         }

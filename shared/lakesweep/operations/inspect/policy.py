@@ -149,11 +149,14 @@ def _doubts(rules: Sequence[FleetRule], merged: FleetRule) -> Iterator[str]:
                 f"the retention for {by['retention']} keeps snapshots for {own}, and min_time_retained for "
                 f"{by['min_time_retained_ms']} for {least}: the longer time holds"
             )
-    if merged.partitions and merged.catalog_type in (None, "rest"):
+    if merged.catalog_type in (None, "rest"):
         other = "no rule states a catalog_type"
         if merged.catalog_type is not None:
             other = f"that for {by['catalog_type']} states the catalog_type {merged.catalog_type}"
-        yield f"the rule for {by['partitions']} lets partitions expire, and {other}: none does"
+        if merged.partitions:
+            yield f"the rule for {by['partitions']} lets partitions expire, and {other}: none does"
+        if merged.manifests:
+            yield f"the rule for {by['manifests']} has manifests compacted, and {other}: none is"
     if merged.catalog_lock and merged.catalog_type is None:
         lock = by["catalog_lock"]
         yield f"the rule for {lock} states a catalog_lock, and no rule a catalog_type: nothing is committed"

@@ -15,16 +15,18 @@ from lakesweep.operations.inspect.ruling import shown_ruling
 from lakesweep.operations.inspect.table_summary import (
     ShownHint,
     ShownLive,
+    ShownManifests,
     ShownRange,
     ShownSnapshot,
     ShownTag,
     ShownVersion,
     TableSummary,
 )
+from lakesweep.operations.manifests.rules.due import is_compacted, length_in, stated_for, thresholds_of
 from lakesweep.operations.retention.expire_snapshots import capped_range, choose_range
 from lakesweep.operations.retention.rules.snapshot_cap import forgotten_users, last_of_user, newest_by_user
 from lakesweep.runs.damage import warnings_of
-from lakesweep.runs.fleet import Ruling, limited, ruling_of
+from lakesweep.runs.fleet import Ruling, limited, rule_of, ruling_of
 from lakesweep.runs.parameters.retention_options import (
     STATED_RETENTION,
     ExpireArguments,
@@ -39,7 +41,7 @@ from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView, begin
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import TagDocument, read_consumers, read_hint, read_tags
-from lakesweep.table.reach.live_files import live_counts, live_files
+from lakesweep.table.reach.live_files import LiveCounts, live_counts, live_files
 
 _RETENTION_PREFIXES = ("snapshot.", "changelog.", "tag.", "consumer.", "partition.expiration", "write-only")
 
@@ -82,7 +84,9 @@ def summarise(
     consumers = dict(sorted(read_consumers(store, own.consumers).items()))
     consumer_next = min(consumers.values(), default=None) if retention and not _changelogs_only(schema) else None
     pins = find_pins(store, listing, own, consumers, tags)
-    live = _live(store, ends[own.snapshots[-1].path]) if own.snapshots else None
+    counts = live_counts(store, ends[own.snapshots[-1].path]) if own.snapshots else None
+    live = None if counts is None else _live(counts, ends[own.snapshots[-1].path])
+    manifests = None if counts is None else _manifests(counts, schema, ruling, problems)
     shown = asked or (ends[own.snapshots[-1].path] if own.snapshots else None)
     if pinned and live is not None:
         measured = measure_pins(store, listing, own, pins, retention, consumer_next, view.now_ms, limits)
@@ -108,6 +112,7 @@ def summarise(
         consumers=consumers,
         hints=hints,
         live=live,
+        manifests=manifests,
         pins=pins,
         warnings=(
             *problems,
@@ -176,13 +181,32 @@ def _hints(store: Store, own: BranchListing) -> Iterator[ShownHint]:
         yield ShownHint(document.path, value, expected, off=value != expected)
 
 
-def _live(store: Store, latest: Root) -> ShownLive:
-    counts = live_counts(store, latest)
-    return ShownLive(counts.files, bytes=None, rows=latest.snapshot.total_record_count, manifests=counts.manifests)
+def _live(counts: LiveCounts, root: Root) -> ShownLive:
+    return ShownLive(counts.files, bytes=None, rows=root.snapshot.total_record_count, manifests=counts.manifests)
+
+
+def _manifests(
+    counts: LiveCounts, schema: TableSchema, ruling: Ruling | None, problems: list[str]
+) -> ShownManifests | None:
+    """Return when manifests are compacted; add a problem if an option about that is invalid."""
+    rule = rule_of(ruling)
+    try:
+        found = length_in(counts.base, thresholds_of(stated_for(schema.options, rule.manifests)))
+    except RefusedError as error:
+        problems.append(str(error))
+        return None
+    return ShownManifests(
+        small=found.small,
+        max_count=found.thresholds.max_count,
+        rewritten_bytes=found.changing_bytes,
+        max_bytes=found.thresholds.full_bytes,
+        is_due=found.exceeds is not None,
+        by_passes=is_compacted(rule.catalog_type, rule.manifests),
+    )
 
 
 def _version(store: Store, schema: TableSchema, root: Root, *, measured: bool) -> ShownVersion:
-    snapshot, live = root.snapshot, _live(store, root)
+    snapshot, live = root.snapshot, _live(live_counts(store, root), root)
     if measured:
         files = live_files(store, schema, root)
         size_bytes, rows = sum(file.size_bytes for file in files), sum(file.rows for file in files)

@@ -66,6 +66,23 @@ class ShownLive:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownManifests:
+    """When a pass compacts the manifests of the newest snapshot."""
+
+    small: int
+    """Manifests of its base list below `manifest.target-file-size`."""
+    max_count: int
+    """With more than these, a compaction is due."""
+    rewritten_bytes: int
+    """Size of the manifests that a compaction rewrites."""
+    max_bytes: int
+    """From this size on, a compaction is due."""
+    is_due: bool
+    by_passes: bool
+    """Passes compact them: the fleet policy declares a catalog, and does not say `false`."""
+
+
+@dataclass(frozen=True, slots=True)
 class ShownVersion:
     """The version that the caller asked for."""
 
@@ -129,6 +146,8 @@ class TableSummary:
     hints: tuple[ShownHint, ...]
     live: ShownLive | None
     """`None`: the branch has no snapshot."""
+    manifests: ShownManifests | None = None
+    """`None`: the branch has no snapshot, or an option does not parse."""
     version: ShownVersion | None = None
     """`None`: the caller asked for none."""
     deletion_vectors: DeletedRows | None = None

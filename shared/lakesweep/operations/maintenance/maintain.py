@@ -1,27 +1,28 @@
 """`maintain`: the pass that follows a commit.
 
 It applies the table's own options and nothing else. It makes the tags that are due and deletes the tags that are over.
-Then it expires partitions, consumers, snapshots and changelogs, in Paimon's order. If a step is refused, the next step
-still runs, with two exceptions. If no retention is stated, the steps that need one delete nothing. If a tag that is due
-could not be made, no partition and no snapshot expires, since it may be the snapshot to tag.
+Then it expires partitions, compacts manifests, and expires consumers, snapshots and changelogs, in Paimon's order. If a
+step is refused, the next step still runs, with two exceptions. If no retention is stated, the steps that need one
+delete nothing. If a tag that is due could not be made, nothing is committed and no snapshot expires, since it may be
+the snapshot to tag.
 
 The pass lists the table once. All steps share this listing until a step changes the table.
 
-In a dry run, each step is planned on the table as the steps before it would leave it, except that no partition has
-expired. So the dry run shows what the pass would do as a whole. These plans are not stored, since each could only run
+In a dry run, each step is planned on the table as the steps before it would leave it, except that nothing has been
+committed. So the dry run shows what the pass would do as a whole. These plans are not stored, since each could only run
 after the steps before it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from lakesweep.control.state import BranchState
 from lakesweep.errors import RefusedError
 from lakesweep.model.identity import Identity, identity_of
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import TableListing
-from lakesweep.operations.maintenance import partition_step
-from lakesweep.operations.maintenance.partition_step import PartitionStep
+from lakesweep.operations.maintenance.commit_steps import COMMIT_STEPS, CommitSteps
 from lakesweep.operations.retention import expire_changelogs, expire_consumers, expire_snapshots
 from lakesweep.operations.retention.expire_changelogs import ExpireChangelogsArguments, plan_expire_changelogs
 from lakesweep.operations.retention.expire_consumers import EXPIRATION_TIME, ConsumerArguments, plan_expire_consumers
@@ -31,8 +32,8 @@ from lakesweep.operations.tags.steps import TAG_STEPS, TagSteps
 from lakesweep.runs.committing.catalog import Catalog
 from lakesweep.runs.fleet import Ruling, limited, may_delete, watched_ruling, why_observed
 from lakesweep.runs.parameters.retention_options import ExpireArguments, has_decoupled_changelog
-from lakesweep.runs.pass_notes import PartitionNote, TagNote, remember
-from lakesweep.runs.pass_state import needs_nothing
+from lakesweep.runs.pass_notes import CommitNote, TagNote, remember
+from lakesweep.runs.pass_state import known_state, needs_nothing
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
 from lakesweep.runs.steps import SharedListing, Step, carry_out, first_run, folded
@@ -59,6 +60,8 @@ class MaintainArguments:
     is_due: bool = False
     """The caller has already compared the commit with the state of the last pass (`operations/maintenance/triage.py`).
     So the pass runs, and its time is kept for the next commit, whatever it finds."""
+    known: BranchState | None = None
+    """That state, if the caller has just read it."""
 
     def may_skip(self, *, execute: bool) -> bool:
         """Tell whether the state of the last pass may answer: only a call without other options than the table's."""
@@ -70,9 +73,11 @@ def maintain(table: Table, arguments: MaintainArguments, *, execute: bool) -> Ru
 
     A commit that needs nothing costs at most four requests and writes nothing: the state of the last pass answers it.
     """
-    quick = arguments.may_skip(execute=execute) and not arguments.is_due
-    if quick and needs_nothing(table, arguments.min_interval_ms, arguments.committed_id):
-        return nothing(table)
+    if arguments.may_skip(execute=execute) and not arguments.is_due:
+        known = known_state(table)
+        if needs_nothing(table, known, arguments.min_interval_ms, arguments.committed_id):
+            return nothing(table)
+        arguments = replace(arguments, known=known)
     try:
         ruling = watched_ruling(table)
     except RefusedError as error:
@@ -113,9 +118,9 @@ def one_pass(
     except RefusedError as error:
         steps = (refused(table, expire_snapshots.OPERATION, error),)
     if is_pass:
-        others = [step for step in steps if step.operation not in (*TAG_STEPS, partition_step.OPERATION)]
+        others = [step for step in steps if step.operation not in TAG_STEPS | COMMIT_STEPS]
         keeps_time = arguments.is_due or arguments.min_interval_ms > 0
-        remember(table, others, walk.identity, walk.note(), partitions=walk.partition_note(), keeps_time=keeps_time)
+        remember(table, others, walk.identity, walk.note(), commits=walk.commit_notes(), keeps_time=keeps_time)
         walk.keep()
     return fold(table, steps), after
 
@@ -144,7 +149,7 @@ class _Pass:
         self.shared = SharedListing()
         self._is_pass = is_pass
         self._tags: TagSteps | None = None
-        self._partitions: PartitionStep | None = None
+        self._commits: CommitSteps | None = None
         self.identity = Identity()
         """The identity of the branch in the first listing."""
 
@@ -165,8 +170,9 @@ class _Pass:
         yield from tags.steps()
         if tags.is_stopped:
             return
-        self._partitions = PartitionStep(view, options, self._arguments.catalog, self._ruling, self._is_pass)
-        yield from self._partitions.steps()
+        catalog, known = self._arguments.catalog, self._arguments.known
+        self._commits = CommitSteps(view, options, catalog, self._ruling, known, is_pass=self._is_pass)
+        yield from self._commits.steps()
         if EXPIRATION_TIME in stated:
             by_age = ConsumerArguments(options=options)
             yield expire_consumers.EXPIRE, lambda table, view: plan_expire_consumers(table, by_age, limits, view)
@@ -188,17 +194,17 @@ class _Pass:
         """Take the report of a step, and return the report that the pass shows for it."""
         if self._tags is not None and name in TAG_STEPS:
             return self._tags.take(name, report)
-        if self._partitions is not None and name == partition_step.OPERATION:
-            return self._partitions.take(report)
+        if self._commits is not None and name in COMMIT_STEPS:
+            return self._commits.take(name, report)
         return report
 
     def note(self) -> TagNote | None:
         """Return the facts from the steps on tags for the next pass."""
         return None if self._tags is None else self._tags.note()
 
-    def partition_note(self) -> PartitionNote | None:
-        """Return the facts about partitions for the next pass."""
-        return None if self._partitions is None else self._partitions.note()
+    def commit_notes(self) -> Sequence[CommitNote]:
+        """Return the facts from the steps that commit for the next pass."""
+        return () if self._commits is None else self._commits.notes()
 
     def keep(self) -> None:
         """Keep what this pass read about tags for the first time, even if there was nothing else to do."""

@@ -16,6 +16,7 @@ from lakesweep.format.values.options import parse_duration_ms
 from lakesweep.model.commits.partitions import PartitionsReport
 from lakesweep.model.identity import number_of
 from lakesweep.model.report import RunReport
+from lakesweep.operations.maintenance.branch_pass import BranchPass, left_undone
 from lakesweep.operations.partitions.arguments import ExpirePartitionsArguments
 from lakesweep.operations.tags.options import is_write_only
 from lakesweep.runs.committing.catalog import Catalog, declared_catalog
@@ -26,8 +27,8 @@ from lakesweep.runs.parameters.partitions import (
     EXPIRE_PARTITIONS,
     PARTITION_OPTIONS,
 )
-from lakesweep.runs.pass_notes import PartitionNote
-from lakesweep.runs.pass_state import clock_ms, known_state
+from lakesweep.runs.pass_notes import CommitNote
+from lakesweep.runs.pass_state import clock_ms
 from lakesweep.runs.session import COMMITS_ELSEWHERE, Table
 from lakesweep.runs.steps import CommitStep, Step
 from lakesweep.runs.view import TableView
@@ -48,18 +49,9 @@ _CHECKED = frozenset({"done", "nothing_to_do", "planned"})
 
 
 @dataclass(slots=True)
-class PartitionStep:
+class PartitionStep(BranchPass):
     """The expiry of one branch's partitions, and its result."""
 
-    view: TableView
-    """The branch before the step."""
-    options: Mapping[str, str]
-    """Table options for this call."""
-    catalog: Catalog
-    """What the call declares."""
-    ruling: Ruling | None
-    is_pass: bool
-    """The call is a pass by the table's own options, so the state of the last check counts."""
     stated: Mapping[str, str] = field(init=False)
     """The rules in force: of the schema or the fleet policy, and of the call."""
     _known: BranchState | None = None
@@ -81,54 +73,55 @@ class PartitionStep:
         """Yield the step, if it is due. The caller must take its report."""
         if not self.has_rules:
             return
-        self._known = known_state(self.view.table) if self.is_pass else None
+        self._known = self.state()
         self._checked_ms = clock_ms(self.view.table)
         if self._is_due():
             yield OPERATION, CommitStep(self._run)
 
-    def take(self, report: RunReport) -> RunReport | None:
-        """Take the report of the step, and return the report to show; a pass shows it only if it says something."""
+    def take(self, report: RunReport) -> RunReport:
+        """Take the report of the step, and return the report to show."""
         if self._is_left_to_writers(report):
-            why = report.refusal.message if report.refusal else ""
-            sentence = f"{why}; Lakesweep expires no partition, and leaves that to the table's writers"
-            report = replace(report, status="nothing_to_do", refusal=None, warnings=(*report.warnings, sentence))
+            report = left_undone(report, "Lakesweep expires no partition, and leaves that to the table's writers")
         self._report = report
-        is_silent = report.status == "nothing_to_do" and not report.all_warnings()
-        return None if is_silent and self.is_pass else report
+        return report
 
-    def note(self) -> PartitionNote | None:
+    def note(self) -> CommitNote | None:
         """Return the facts about partitions for the next pass, `None` if none expires."""
         if not self.has_rules:
             return None
         report, known = self._report, self._known
         if report is None:
-            return None if known is None else PartitionNote(*_facts_of(known))
+            return None if known is None else CommitNote(_facts_of(known), is_new=False)
         if report.status not in _CHECKED or report.operation != OPERATION:
-            return PartitionNote(self._rules)
+            return self._noted(0, 0, 0)  # check in the next pass
         commits = report.commits if isinstance(report.commits, PartitionsReport) else None
         is_open = report.status == "planned" or (commits is not None and commits.due_later > 0)
         next_ms = None if commits is None else commits.next_due_ms
         newest = [ref.id for ref in self.view.own.snapshots[-1:]]
         newest += [] if commits is None else [made.snapshot_id for made in commits.made]
-        return PartitionNote(
-            self._rules,
+        return self._noted(
             self._checked_ms + self._interval_ms(),
             max(newest, default=0),
             0 if is_open else NEVER_MS if next_ms is None else next_ms,
         )
 
+    def _noted(self, from_ms: int, snapshot_id: int, next_ms: int) -> CommitNote:
+        facts = {
+            "partition_rules": self._rules,
+            "partition_from_ms": from_ms,
+            "partition_snapshot": snapshot_id,
+            "partition_next_ms": next_ms,
+        }
+        return CommitNote(facts, is_new=self._known is None or _facts_of(self._known) != facts)
+
     def _run(self, table: Table, view: TableView | None, execute: bool) -> RunReport:
         # Most tables do not need what writes a commit, and a function starts sooner without it.
         from lakesweep.operations.partitions.expire_partitions import expire_partitions
 
-        rule = rule_of(self.ruling)
-        arguments = ExpirePartitionsArguments(
-            catalog=declared_catalog(self.catalog, self.ruling),
+        arguments = replace(
+            _arguments_of(self.ruling, self.catalog),
             options={key: value for key, value in self.options.items() if key in PARTITION_OPTIONS | COMMIT_OPTIONS},
-            time_zone=rule.time_zone,
-            force_check=True,  # the step has looked whether a check is due
             unattended=execute or self.is_pass,
-            otherwise=rule.partitions,
         )
         report = expire_partitions(table, arguments, execute=execute and table.may_commit, view=view)
         if execute and not table.may_commit and report.status == "planned":
@@ -172,5 +165,30 @@ class PartitionStep:
             return False
 
 
-def _facts_of(state: BranchState) -> tuple[int, int, int, int]:
-    return state.partition_rules, state.partition_from_ms, state.partition_snapshot, state.partition_next_ms
+def expire(table: Table, ruling: Ruling | None) -> RunReport:
+    """Expire the partitions that a pass in another process has found due."""
+    from lakesweep.operations.partitions.expire_partitions import expire_partitions
+
+    return expire_partitions(table, _arguments_of(ruling, Catalog()), execute=True)
+
+
+def _arguments_of(ruling: Ruling | None, catalog: Catalog) -> ExpirePartitionsArguments:
+    """Return the arguments of an expiry that a pass decided on.
+
+    Args:
+        ruling: What the fleet policy says about the table.
+        catalog: What the call declares.
+    """
+    rule = rule_of(ruling)
+    return ExpirePartitionsArguments(
+        catalog=declared_catalog(catalog, ruling),
+        time_zone=rule.time_zone,
+        force_check=True,  # the pass has looked whether a check is due
+        unattended=True,
+        otherwise=rule.partitions,
+    )
+
+
+def _facts_of(state: BranchState) -> Mapping[str, int]:
+    names = ("partition_rules", "partition_from_ms", "partition_snapshot", "partition_next_ms")
+    return {name: getattr(state, name) for name in names}

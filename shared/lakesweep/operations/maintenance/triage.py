@@ -5,9 +5,9 @@ of the last pass before it asks for a pass. The next sweep finds what the triage
 when a pass looks at a table, never what is deleted.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from lakesweep.control.state import BranchState, without_partitions
+from lakesweep.control.state import BranchState, without_commits
 from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.model.roots import branch_dir
@@ -25,6 +25,8 @@ class Triage:
     """A pass is due now; otherwise nothing, or nothing yet."""
     wait_ms: int = 0
     """If above 0: ask again after this time, since the last pass is too recent."""
+    state: BranchState | None = field(default=None, compare=False)
+    """The state of the last pass, if there is one."""
 
 
 _DUE, _HANDLED = Triage(True), Triage(False)
@@ -40,8 +42,10 @@ def triage(table: Table, committed_id: int, min_interval_ms: int, etag: str | No
         etag: The ETag of this snapshot, if the event had it. Without it, a repeated event costs two reads.
     """
     state = last_pass(table)
-    if state is None:
-        return _DUE
+    return _DUE if state is None else replace(_compared(table, state, committed_id, min_interval_ms, etag), state=state)
+
+
+def _compared(table: Table, state: BranchState, committed_id: int, min_interval_ms: int, etag: str | None) -> Triage:
     if state.is_over(clock_ms(table)):
         return _later(state, clock_ms(table), min_interval_ms) or _DUE
     is_repeated, is_same = committed_id == state.latest_id, True
@@ -59,9 +63,9 @@ def triage(table: Table, committed_id: int, min_interval_ms: int, etag: str | No
 
 
 def is_due_by_clock(table: Table, state: BranchState) -> bool:
-    """Tell whether the clock makes a tag of a branch due, or ends one, or makes partitions expire."""
+    """Tell whether the clock makes a tag of a branch due, or ends one, or makes a step look whether to commit."""
     now_ms = clock_ms(table)
-    return now_ms >= state.tags_due_ms or state.are_partitions_due(state.latest_id, now_ms)
+    return now_ms >= state.tags_due_ms or state.is_commit_due(state.latest_id, now_ms)
 
 
 def _later(state: BranchState, now_ms: int, min_interval_ms: int) -> Triage | None:
@@ -81,7 +85,7 @@ class Lag:
 
 
 def lag_of(table: Table, state: BranchState | None) -> Lag | None:
-    """Return how long a pass over a branch has been due, `None` if none is due. Costs a listing and at most four reads.
+    """Return how long a pass over a branch has been due, `None` if none is due. Costs a listing and at most six reads.
 
     A branch without a LATEST hint has no snapshot, or its snapshots are not found quickly. Events report its commits.
     """
@@ -93,9 +97,9 @@ def lag_of(table: Table, state: BranchState | None) -> Lag | None:
     if newest is not None:
         if answers(table, state, newest):
             return None
-        if state.are_partitions_due(newest, now_ms) and answers(table, without_partitions(state), newest):
+        if state.is_commit_due(newest, now_ms) and answers(table, without_commits(state), newest):
             # The commits themselves needed nothing, however long ago the first of them was.
-            return Lag(newest, max(0, now_ms - max(state.partitions_due_ms(newest), state.checked_ms)))
+            return Lag(newest, max(0, now_ms - max(_commit_due_ms(table, state, newest, now_ms), state.checked_ms)))
     checked_ms = 0 if state.is_ahead(now_ms) else state.checked_ms
     if newest == state.latest_id:
         # The time is the earliest of what is due for tags and retention. If only the state is old, no commit waits.
@@ -109,6 +113,21 @@ def lag_of(table: Table, state: BranchState | None) -> Lag | None:
         time_ms = _commit_time_ms(table, state.latest_id + 1) or _commit_time_ms(table, newest) or checked_ms or now_ms
         since_ms = max(time_ms, checked_ms)
     return Lag(newest, max(0, now_ms - since_ms))
+
+
+def _commit_due_ms(table: Table, state: BranchState, newest: int, now_ms: int) -> int:
+    """Return since when a pass over a branch may have to commit.
+
+    A check waits for its interval, and then for a commit. So after a silence it is due only since that commit.
+    """
+    due_ms = []
+    if state.are_partitions_due(newest, now_ms):
+        by_commit = newest > state.partition_snapshot
+        commit_ms = (_commit_time_ms(table, state.partition_snapshot + 1) or 0) if by_commit else 0
+        due_ms.append(max(state.partitions_due_ms(newest), commit_ms))
+    if state.are_manifests_due(newest, now_ms):
+        due_ms.append(max(state.manifest_from_ms + 1, _commit_time_ms(table, state.manifest_snapshot) or 0))
+    return min(due_ms, default=now_ms)
 
 
 def _commit_time_ms(table: Table, snapshot_id: int) -> int | None:

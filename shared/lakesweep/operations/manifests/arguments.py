@@ -16,3 +16,7 @@ class CompactManifestArguments:
     unattended: bool = False
     """No person watches. A plan then reads no manifest, so it does not say what comes out, and a table that does not
     allow the commit is refused."""
+    only_due: bool = False
+    """Do nothing unless the base list is too long, as in a pass."""
+    otherwise: Mapping[str, str] = field(default_factory=dict)
+    """`manifests` of the fleet policy: table options that say when a list is too long, each for schemas without it."""

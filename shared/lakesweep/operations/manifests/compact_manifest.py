@@ -9,7 +9,7 @@ Source: Paimon `FileStoreCommitImpl#compactManifest`, `CompactManifestProcedure`
 from dataclasses import replace
 from uuid import uuid4
 
-from lakesweep.commit.allowed import refuse_commit
+from lakesweep.commit.allowed import MANIFEST_FORMAT, refuse_commit
 from lakesweep.commit.base import Base
 from lakesweep.commit.manifest_options import manifests_of
 from lakesweep.errors import RefusedError
@@ -18,7 +18,7 @@ from lakesweep.model.commits.manifests import ManifestsReport
 from lakesweep.model.report import RunReport
 from lakesweep.operations.manifests.arguments import CompactManifestArguments
 from lakesweep.operations.manifests.compaction import Compaction
-from lakesweep.operations.manifests.execution import OPERATION, Execution, report_on
+from lakesweep.operations.manifests.execution import OPERATION, Execution, check_size, length_of, report_on
 from lakesweep.operations.manifests.rules.choice import is_worthwhile
 from lakesweep.operations.manifests.rules.figures import figures_of
 from lakesweep.runs.committing.opened import Opened, opened
@@ -56,25 +56,41 @@ def compact_manifest(
 
 def _planned(target: Opened, base: Base, arguments: CompactManifestArguments) -> RunReport:
     table, newest = target.table, base.root
-    warnings: tuple[str, ...] = ()
+    refusal = _refusal(base, arguments)
+    if refusal is not None and arguments.unattended and refusal.code == MANIFEST_FORMAT:
+        raise refusal  # the lists have that format, too
+    lists = StrictMetadata(target.store, str(table.ref)).lists(newest.snapshot)
+    metas = [meta for each in lists for meta in each.metas]
+    report = report_of(table, OPERATION, "planned", None)
+    commits = ManifestsReport(before=figures_of(metas), catalog=arguments.catalog.type)
+    nothing = replace(report, status="nothing_to_do", commits=replace(commits, after=commits.before))
+    if arguments.only_due:
+        found = length_of(base, arguments, lists)
+        commits = replace(commits, exceeds=found.exceeds)
+        if found.exceeds is None:
+            return replace(nothing, commits=replace(commits, after=commits.before, commits_left=found.commits_left))
+    if refusal is not None and arguments.unattended:
+        raise refusal  # the commit of a pass may be left to another process, which would only refuse it
+    how = manifests_of({**base.schema.options, **arguments.options})
+    if not is_worthwhile(metas, how.target_bytes):
+        return nothing
+    types, metadata = base.schema.partition_types, StrictMetadata(table.store, str(table.ref))
+    check_size(table, metas, how, types)
+    if arguments.unattended:  # nobody reads a plan of each hour
+        return replace(report, commits=commits)
+    compacted = Compaction(metadata, types, how, MetadataNames(str(uuid4())), lambda name, body: None).run(metas)
+    commits = replace(report_on(metas, compacted, types, arguments.catalog.type), exceeds=commits.exceeds)
+    if compacted.is_empty:
+        return replace(report, status="nothing_to_do", commits=commits)
+    warnings = () if refusal is None else (f"{NOT_EXECUTABLE}: {refusal}",)
+    return replace(report_of(table, OPERATION, "planned", None), commits=commits, warnings=warnings)
+
+
+def _refusal(base: Base, arguments: CompactManifestArguments) -> RefusedError | None:
+    """Return why the table does not allow the commit, if it does not."""
+    newest = base.root
     try:
         refuse_commit(base.schema, newest.snapshot, newest.body, arguments.catalog.type, "compact_manifest", True)
     except RefusedError as error:
-        if arguments.unattended:
-            raise  # the commit of a pass may be left to another process, which would only refuse it
-        warnings = (f"{NOT_EXECUTABLE}: {error}",)
-    metadata = StrictMetadata(table.store, str(table.ref))
-    metas = [meta for each in metadata.lists(newest.snapshot) for meta in each.metas]
-    how = manifests_of({**base.schema.options, **arguments.options})
-    report = report_of(table, OPERATION, "planned", None)
-    commits = ManifestsReport(before=figures_of(metas), catalog=arguments.catalog.type)
-    if not is_worthwhile(metas, how.target_bytes):
-        return replace(report, status="nothing_to_do", commits=replace(commits, after=commits.before))
-    if arguments.unattended:  # nobody reads a plan of each hour
-        return replace(report, commits=commits)
-    types = base.schema.partition_types
-    compacted = Compaction(metadata, types, how, MetadataNames(str(uuid4())), lambda name, body: None).run(metas)
-    commits = report_on(metas, compacted, types, arguments.catalog.type)
-    if compacted.is_empty:
-        return replace(report, status="nothing_to_do", commits=commits)
-    return replace(report_of(table, OPERATION, "planned", None), commits=commits, warnings=warnings)
+        return error
+    return None

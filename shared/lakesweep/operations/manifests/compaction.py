@@ -186,7 +186,7 @@ class Compaction:
             live = self._live(adds) if has_deleted else adds
             while live:
                 output = self._outputs.get(text)
-                if output is not None and self._is_full(output.writer):
+                if output is not None and (self._is_full(output.writer) or not output.writer.has_room(live[0][3])):
                     if copied:
                         output.copy_of = None
                     self._finish(text)
@@ -195,9 +195,9 @@ class Compaction:
                     output = self._begin(text, None if copied else meta)
                 elif not copied:
                     output.copy_of = None
-                part, live = live[: (room := _CHECKED - output.writer.count % _CHECKED)], live[room:]
-                output.writer.add_copies(part)
-                copied += len(part)
+                added = output.writer.add_copies(live[: _CHECKED - output.writer.count % _CHECKED])
+                live = live[added:]
+                copied += added
         if counts != (meta.added_count, meta.deleted_count):
             raise FormatError(
                 f"manifest/{meta.file_name}: expected {meta.added_count} added and {meta.deleted_count} deleted files, "

@@ -1,17 +1,19 @@
 """The execution of a compaction of manifests: one commit, and the report.
 
-A compaction of a large table takes longer than the commits of a busy writer. So an attempt that comes after another
-writer's commit uses the manifests of the one before, if all that they replace is still there: what is new stands behind
-them, also the DELETE of a file that they name.
+A compaction of a large table takes longer than the commits of a busy writer. So a later attempt uses the manifests of
+the one before, if all that they replace is still there. What is new stands behind them, also the DELETE of a file that
+they name.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from lakesweep.commit.allowed import refuse_commit
+from lakesweep.commit.base import Base
 from lakesweep.commit.environment import Attempt, Committed, Prepared
 from lakesweep.commit.manifest_options import Manifests, manifests_of
 from lakesweep.commit.next_snapshot import Change, next_snapshot
+from lakesweep.errors import RefusedError
 from lakesweep.format.identity_digests import identity_digest
 from lakesweep.format.manifest import ManifestMeta
 from lakesweep.format.manifest_list_writer import RawList, write_manifest_list
@@ -24,14 +26,18 @@ from lakesweep.model.report import RunReport
 from lakesweep.model.safety import ORPHAN_AGE_MS
 from lakesweep.operations.manifests.arguments import CompactManifestArguments
 from lakesweep.operations.manifests.compaction import Compacted, Compaction
-from lakesweep.operations.manifests.rules.choice import is_worthwhile
+from lakesweep.operations.manifests.rules.choice import entries_to_read, is_worthwhile
+from lakesweep.operations.manifests.rules.due import ListLength, length_in, stated_for, thresholds_of
 from lakesweep.operations.manifests.rules.figures import figures_of, saved_requests
 from lakesweep.runs.committing.opened import Opened
 from lakesweep.runs.committing.run import CommitRun
+from lakesweep.runs.session import Table
 from lakesweep.storage.clock import Stopwatch
 from lakesweep.table.contents.strict import StrictMetadata
 
 OPERATION = "compact-manifest"
+TOO_LARGE = "too_large_for_function"
+"""Code of a compaction for which a function has no time."""
 
 
 class Execution:
@@ -53,6 +59,7 @@ class Execution:
         self._former: tuple[Compacted, Stopwatch] | None = None
         """What an attempt has written, and since when."""
         self._report: ManifestsReport | None = None
+        self._exceeds: str | None = None
 
     def report(self) -> RunReport:
         """Commit, and return the report, which is stored if anything was committed or may have been."""
@@ -71,17 +78,21 @@ class Execution:
         names = MetadataNames(attempt.uuid)
         former = self._reusable(attempt, metas)
         if former is None:
-            if not is_worthwhile(metas, how.target_bytes):
+            if arguments.only_due:
+                self._exceeds = length_of(base, arguments, lists).exceeds
+            if (arguments.only_due and self._exceeds is None) or not is_worthwhile(metas, how.target_bytes):
                 figures = figures_of(metas)
                 self._report = ManifestsReport(before=figures, after=figures, catalog=arguments.catalog.type)
                 return None
+            check_size(self._run.target.table, metas, how, types)
             since = Stopwatch()
             former = Compaction(self._metadata, types, how, names, attempt.write).run(metas), since
             is_reused = False
         else:
             is_reused = True
         compacted, since = self._former = former
-        self._report = report_on(metas, compacted, types, arguments.catalog.type, is_reused=is_reused)
+        found = report_on(metas, compacted, types, arguments.catalog.type, is_reused=is_reused)
+        self._report = replace(found, exceeds=self._exceeds)
         if compacted.is_empty:
             return None
         return next_snapshot(attempt, _change(attempt, lists, compacted, how, names, since))
@@ -109,6 +120,37 @@ class Execution:
 
     def _shown(self, report: RunReport, made: tuple[MadeCommit, ...]) -> RunReport:
         return report if self._report is None else replace(report, commits=replace(self._report, made=made))
+
+
+def check_size(table: Table, metas: Sequence[ManifestMeta], how: Manifests, types: Sequence[DataType]) -> None:
+    """Make sure that this process has time to compact these manifests.
+
+    Raises:
+        RefusedError: It has not.
+    """
+    entries = entries_to_read(metas, how.target_bytes, is_partitioned=bool(types))
+    if table.most_entries is not None and entries > table.most_entries:
+        raise RefusedError(
+            f"table {table.ref}: its {len(metas)} manifests have {entries} entries to read, too many for a function; "
+            f"expected {table.most_entries} at most, or `lakesweep {OPERATION} TABLE --execute` on a machine without a "
+            "time limit",
+            code=TOO_LARGE,
+        )
+
+
+def length_of(base: Base, arguments: CompactManifestArguments, lists: Sequence[RawList]) -> ListLength:
+    """Return how long the base list of a snapshot is, beside the thresholds in force.
+
+    Args:
+        base: The snapshot and the schema.
+        arguments: The call.
+        lists: Base and delta list of the snapshot.
+
+    Raises:
+        RefusedError: `bad_option`: an option about the thresholds does not parse.
+    """
+    stated = stated_for(base.schema.options, arguments.otherwise, arguments.options)
+    return length_in(lists[0].metas, thresholds_of(stated))
 
 
 def _change(

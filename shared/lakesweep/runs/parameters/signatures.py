@@ -97,11 +97,7 @@ RESET_CONSUMER = Signature("reset-consumer", (CONSUMER_ID, NEXT_SNAPSHOT))
 MAINTAIN = Signature(
     "maintain",
     (ALL_BRANCHES, MIN_INTERVAL, OPTIONS, PROTECT_COMMIT_USER, commits.CATALOG_TYPE, commits.CATALOG_LOCK),
-    RETENTION_OPTIONS
-    | TAG_OPTIONS
-    | partitions.PARTITION_OPTIONS
-    | commits.COMMIT_OPTIONS
-    | {partitions.CHECK_INTERVAL},
+    RETENTION_OPTIONS | TAG_OPTIONS | partitions.OF_A_PASS | manifests.OF_A_PASS,
 )
 
 # --- versions, tags and branches --------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from operator import or_
 from typing import NamedTuple
 
 from lakesweep.errors import RefusedError
-from lakesweep.format.manifest import ManifestEntry, live_entries
+from lakesweep.format.manifest import ManifestEntry, ManifestMeta, live_entries
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.roots import Root
 from lakesweep.storage.store import Store
@@ -49,6 +49,8 @@ class LiveCounts:
 
     files: int
     manifests: int
+    base: tuple[ManifestMeta, ...]
+    """The manifests of the base list; the others are those of the delta list."""
 
 
 def live_counts(store: Store, root: Root) -> LiveCounts:
@@ -61,8 +63,12 @@ def live_counts(store: Store, root: Root) -> LiveCounts:
         RefusedError: A list of the root is missing or damaged.
         StorageError: A read failed.
     """
-    metas = [each.meta for _, each in _version(store, root).manifests()]
-    return LiveCounts(sum(meta.added_count - meta.deleted_count for meta in metas), len(metas))
+    reader, snapshot = MetadataReader(store), root.snapshot
+    metas = [each.meta for _, each in _version(reader, root).manifests()]
+    name = snapshot.base_manifest_list
+    base = reader.manifest_lists({name: snapshot.base_manifest_list_size})[name]
+    files = sum(meta.added_count - meta.deleted_count for meta in metas)
+    return LiveCounts(files, len(metas), () if isinstance(base, Unreadable) else base)
 
 
 def live_files(store: Store, schema: TableSchema, root: Root) -> tuple[LiveFile, ...]:
@@ -84,7 +90,7 @@ def files_and_entries(store: Store, schema: TableSchema, root: Root) -> tuple[tu
 
     Source: Paimon `FileStoreScan` (base and delta manifests).
     """
-    entries = live_entries(entries for _, entries in _version(store, root).scan(tuple))
+    entries = live_entries(entries for _, entries in _version(MetadataReader(store), root).scan(tuple))
     paths = TablePaths(schema)
     values_of = cache(paths.partition_values)
     found = (
@@ -104,13 +110,13 @@ def files_and_entries(store: Store, schema: TableSchema, root: Root) -> tuple[tu
     return tuple(sorted(found, key=lambda each: each[0].path))
 
 
-def _version(store: Store, root: Root) -> Holders:
+def _version(reader: MetadataReader, root: Root) -> Holders:
     def refuse(content: Unreadable) -> RefusedError:
         return RefusedError(
-            f"table {store.location}: {root.ref} cannot be read completely: {content.problem}", code="unreadable_root"
+            f"table {reader.location}: {root.ref} cannot be read completely: {content.problem}", code="unreadable_root"
         )
 
-    return Holders(MetadataReader(store), [root], state_lists, refuse)
+    return Holders(reader, [root], state_lists, refuse)
 
 
 class Amount(NamedTuple):

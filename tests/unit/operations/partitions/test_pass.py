@@ -167,6 +167,19 @@ def test_lag_counts_from_the_check_not_from_the_first_commit() -> None:
     assert triage(world.maintainer().table, 3, 0).is_due
 
 
+def test_lag_counts_from_the_commit_after_a_silence() -> None:
+    """Nobody commits for hours. The next commit makes a check due, which is not late from the first moment."""
+    world = PassWorld()
+    world.fill(*FRESH)
+    world.pass_()
+    world.now_ms += 10 * HOUR_MS
+    world.table.commit("+more", partition=(FRESH[1],), time_ms=world.now_ms)
+    world.table.hint("LATEST", 3)
+    world.now_ms += 1000
+    lag = lag_of(world.maintainer().table, read_states(world.area)["main"])
+    assert lag is not None and lag.lag_ms == 1000
+
+
 def test_new_rules_are_checked_at_once(world: PassWorld) -> None:
     """The interval of the last check does not delay another expiration time."""
     world.pass_()

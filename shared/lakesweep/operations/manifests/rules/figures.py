@@ -30,7 +30,7 @@ def saved_requests(
     """Return how many requests a compaction saves others.
 
     A reader of the whole table opens each manifest. A commit that looks for conflicts opens those that may name its
-    partition, by their statistics; the smallest partition of each manifest stands for the partitions.
+    partition, by their statistics. The smallest partition of each manifest stands for its partitions.
 
     Args:
         before: The manifests that there were.
