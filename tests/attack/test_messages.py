@@ -27,7 +27,7 @@ COMMIT = {
 MESSAGES: dict[str, dict[str, Any]] = {
     "expire": HINT,
     "execute_batch": {"format_version": 1, "kind": "maintain", "branch": "main", "hop": 0},
-    "partitions": COMMIT,
+    "committer": COMMIT,
     "sweep": {"format_version": 1, "kind": "sweep", "cursor": None, "hop": 0},
     "tag_schedule": {"format_version": 1, "kind": "tag_sweep", "cursor": None, "hop": 0},
     "orphan_scan": {**HINT, "kind": "orphan_scan", "scan_id": "x", "arguments": {}, "step": 0, "execute": True},

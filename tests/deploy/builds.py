@@ -8,7 +8,7 @@ FOLDERS = {
     "OnSnapshotWritten": "on_snapshot_written",
     "Expire": "expire",
     "ExecuteBatch": "execute_batch",
-    "Partitions": "partitions",
+    "Committer": "committer",
     "Sweep": "sweep",
     "TagSchedule": "tag_schedule",
     "OrphanScan": "orphan_scan",

@@ -19,7 +19,7 @@ EVENTS = {
     "OnSnapshotWritten": "sqs_eventbridge_batch",
     "Expire": "sqs_expire",
     "ExecuteBatch": "sqs_execute_maintain",
-    "Partitions": "sqs_partitions",
+    "Committer": "sqs_committer",
     "Sweep": "sqs_sweep",
     "TagSchedule": "sqs_tag_sweep",
     "OrphanScan": "sqs_orphan_scan",

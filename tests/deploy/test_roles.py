@@ -19,7 +19,7 @@ FUNCTIONS = (
     "OnSnapshotWritten",
     "Expire",
     "ExecuteBatch",
-    "Partitions",
+    "Committer",
     "Sweep",
     "TagSchedule",
     "OrphanScan",
@@ -153,7 +153,7 @@ def test_executors_write_a_snapshot_only_where_none_is(roles: dict[str, Role], n
 @pytest.mark.parametrize("branch", ["", "/branch/branch-dev"])
 def test_a_commit_is_a_new_snapshot_and_its_manifests(roles: dict[str, Role], branch: str) -> None:
     """Manifests of every branch lie in one folder. Nothing that exists is written over."""
-    of, anew = roles["Partitions"], {"s3:if-none-match": "*"}
+    of, anew = roles["Committer"], {"s3:if-none-match": "*"}
     manifests = [f"{TABLE}/manifest/{name}-1" for name in ("manifest-a", "manifest-list-a", "index-manifest-a")]
     for key in (f"{TABLE}{branch}/snapshot/snapshot-9", *manifests):
         assert of.decide("s3:PutObject", key, anew) == "allowed", key
@@ -167,7 +167,7 @@ def test_a_commit_is_a_new_snapshot_and_its_manifests(roles: dict[str, Role], br
 @pytest.mark.parametrize("prefix", ["lake/warehouse", "lake/warehouse/sales.db/orders"])
 def test_a_commit_writes_nothing_else_and_deletes_nothing(prefix: str) -> None:
     """It is denied, and not only not allowed."""
-    of, anew = role_of(render({"TablePrefixes": prefix}), "Partitions"), {"s3:if-none-match": "*"}
+    of, anew = role_of(render({"TablePrefixes": prefix}), "Committer"), {"s3:if-none-match": "*"}
     for key in (
         *("schema/schema-1", "branch/branch-dev/schema/schema-0", "tag/tag-a", "consumer/consumer-a", "index/index-1"),
         *("snapshot/EARLIEST", "changelog/changelog-1", "changelog/LATEST", "dt=1/bucket-0/data-1.parquet"),
@@ -188,7 +188,7 @@ def test_no_other_function_can_commit() -> None:
     of = {name: role_of(stack, name) for name in (*FUNCTIONS, "SparkJobs")} | {name: role(stack, name) for name in JOBS}
     key = f"{TABLE}/manifest/manifest-list-a-1"
     found = [name for name, it in of.items() if it.decide("s3:PutObject", key, {"s3:if-none-match": "*"}) == "allowed"]
-    assert found == ["Partitions"]
+    assert found == ["Committer"]
 
 
 @pytest.mark.parametrize("name", PLANNERS)
@@ -209,7 +209,7 @@ def test_planners_change_no_table(roles: dict[str, Role], name: str) -> None:
     [
         *(("OnSnapshotWritten", "not allowed"), ("Sweep", "not allowed"), ("OnDemand", "allowed")),
         ("TagSchedule", "not allowed"),
-        *(("Expire", "allowed"), ("Partitions", "allowed"), ("OrphanScan", "allowed"), ("OrphanWorker", "not allowed")),
+        *(("Expire", "allowed"), ("Committer", "allowed"), ("OrphanScan", "allowed"), ("OrphanWorker", "not allowed")),
     ],
 )
 def test_only_some_write_control(roles: dict[str, Role], name: str, decision: str) -> None:
@@ -509,7 +509,7 @@ def test_a_permission_that_nobody_used_is_reported(roles: dict[str, Role]) -> No
         Call("s3:GetObject", f"{CONTROL}/state.json"),
         Call("s3:ListBucket", "arn:aws:s3:::control"),
         Call("sqs:SendMessage", "arn:aws:sqs:us-east-1:123456789012:lakesweep-scan"),
-        Call("sqs:SendMessage", "arn:aws:sqs:us-east-1:123456789012:lakesweep-partitions.fifo"),
+        Call("sqs:SendMessage", "arn:aws:sqs:us-east-1:123456789012:lakesweep-committer.fifo"),
         Call("sqs:SendMessage", queue),
     ]
     missing = ("WriteControl", "s3:PutObject", "arn:aws:s3:::control/lakesweep/*")

@@ -29,7 +29,7 @@ NAMES = "names"
 NAMES_DAYS = 30
 """So old a file of names may be at least: scans write it anew after 20 days, and come once in 7."""
 
-RECOVERED_WITHIN_S = {"Expire": 780, "ExecuteBatch": 5460, "Partitions": 5460}
+RECOVERED_WITHIN_S = {"Expire": 780, "ExecuteBatch": 5460, "Committer": 5460}
 """From the death of a worker to the end of what it had begun, when nothing else happens to its table."""
 PASS_S = 60
 """Of it for the work itself."""
@@ -48,14 +48,14 @@ SHARED_VARIABLES = {
 }
 SENDS_TO = {
     "OnSnapshotWritten": {"Commits", "Expire"},
-    "Expire": {"Commits", "Execute", "Partitions"},
-    "ExecuteBatch": {"Execute", "Partitions"},
-    "Partitions": {"Partitions"},
+    "Expire": {"Commits", "Execute", "Committer"},
+    "ExecuteBatch": {"Execute", "Committer"},
+    "Committer": {"Committer"},
     "Sweep": {"Sweep", "Expire"},
     "TagSchedule": {"Tags", "Expire"},
     "OrphanScan": {"Scan", "Orphan", "Execute"},
     "OrphanWorker": {"Orphan"},
-    "OnDemand": {"Execute", "Partitions", "Scan"},
+    "OnDemand": {"Execute", "Committer", "Scan"},
     "SparkJobs": {"Execute"},
 }
 WITH_SPARK = {"OnDemand": {"Spark"}, "OrphanScan": {"Spark"}}
@@ -427,8 +427,8 @@ BROKEN: list[tuple[Callable[[Stack], Iterator[str]], str, Any, str]] = [
     (environments, "OnDemand.Properties.Environment.Variables.AWS_REGION", "x", "belong to Lambda"),
     (loops, "ExecuteBatch.Properties.RecursiveLoop", None, "would stop it"),
     (loops, "OnDemand.Properties.RecursiveLoop", "Allow", "no loop"),
-    (loops, "Partitions.Properties.RecursiveLoop", None, "would stop it"),
-    (visibility, "PartitionsQueue.Properties.VisibilityTimeout", 5399, "after 5399 s"),
+    (loops, "Committer.Properties.RecursiveLoop", None, "would stop it"),
+    (visibility, "CommitterQueue.Properties.VisibilityTimeout", 5399, "after 5399 s"),
     (loops, "OrphanWorker.Properties.RecursiveLoop", None, "would stop it"),
     (own_roles, "Sweep.Properties.Role", {"Fn::GetAtt": ["ExpireRole", "Arn"]}, "share a role"),
     (own_roles, "SweepRole.Properties.Policies.0.PolicyDocument.Statement.0.Action", "sqs:ReceiveMessage", "lacks"),
@@ -440,7 +440,7 @@ BROKEN: list[tuple[Callable[[Stack], Iterator[str]], str, Any, str]] = [
     (alarms, "FunctionThrottlesAlarm.Properties.Metrics.8", None, "OrphanWorker: nobody is told"),
     (alarms, "CommitsReplacedAlarm", None, "CommitsReplaced: nobody is told"),
     (alarms, "CommitsFailedAlarm", None, "CommitsFailed: nobody is told"),
-    (alarms, "PartitionsAgeAlarm", None, "PartitionsQueue: nobody is told"),
+    (alarms, "CommitterAgeAlarm", None, "CommitterQueue: nobody is told"),
     (alarms, "OrphanScansFailedAlarm", None, "OrphanScansFailed: nobody is told"),
     (dashboard, "Expire.Properties.MemorySize", 2048, "counts 1024 MiB"),
     (control_bucket, "OwnControlBucket.DeletionPolicy", None, "goes with the stack"),

@@ -117,8 +117,8 @@ class Deployment:
         self.sqs = boto3.client("sqs", endpoint_url=moto_endpoint(), region_name="us-east-1")
         number = f"{os.getpid()}-{next(_numbers)}"
         self.queues = {}
-        for name in ("commits", "expire", "execute", "sweep", "tags", "spark", "scan", "orphan", "partitions"):
-            is_fifo = name in ("expire", "partitions")
+        for name in ("commits", "expire", "execute", "sweep", "tags", "spark", "scan", "orphan", "committer"):
+            is_fifo = name in ("expire", "committer")
             made = self.sqs.create_queue(
                 QueueName=self.queue_names.get(name, f"{name}-{number}{'.fifo' if is_fifo else ''}"),
                 Attributes={"FifoQueue": "true", "DeduplicationScope": "messageGroup"} if is_fifo else {},
@@ -266,7 +266,7 @@ class Deployment:
             ("commits", "on_snapshot_written"),
             ("expire", "expire"),
             ("execute", "execute_batch"),
-            ("partitions", "partitions"),
+            ("committer", "committer"),
             ("sweep", "sweep"),
             ("tags", "tag_schedule"),
             ("spark", "spark_jobs"),

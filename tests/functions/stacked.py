@@ -9,7 +9,7 @@ FUNCTIONS = {
     "on_snapshot_written": "OnSnapshotWritten",
     "expire": "Expire",
     "execute_batch": "ExecuteBatch",
-    "partitions": "Partitions",
+    "committer": "Committer",
     "sweep": "Sweep",
     "tag_schedule": "TagSchedule",
     "orphan_scan": "OrphanScan",
@@ -50,7 +50,7 @@ def stacked() -> Stacked:
         name: stack.environment(function)[f"LAKESWEEP_{name.upper()}_QUEUE"].rsplit("/", 1)[-1]
         for name, function in (
             *(("commits", "Expire"), ("expire", "Sweep"), ("execute", "Expire"), ("sweep", "Sweep")),
-            *(("tags", "TagSchedule"), ("partitions", "Expire")),
+            *(("tags", "TagSchedule"), ("committer", "Expire")),
             *(("spark", "OnDemand"), ("scan", "OnDemand"), ("orphan", "OrphanScan")),
         )
     }

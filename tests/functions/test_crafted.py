@@ -8,7 +8,7 @@ from tests.functions.deployment import ACCOUNT, PREFIX, Answer, Deployment, batc
 
 HINT = {"format_version": 1, "kind": "hint", "branch": "main", "snapshot_id": 6, "hop": 0}
 FUNCTIONS = (
-    *("on_snapshot_written", "expire", "execute_batch", "partitions"),
+    *("on_snapshot_written", "expire", "execute_batch", "committer"),
     *("sweep", "tag_schedule", "orphan_scan", "orphan_worker"),
 )
 COMMIT = {
@@ -177,13 +177,13 @@ def test_keys_that_lead_out(deployed: Deployment, path: str) -> None:
     untouched(deployed, answer)
 
 
-@pytest.mark.parametrize("function", ["expire", "execute_batch", "partitions", "orphan_scan", "orphan_worker"])
+@pytest.mark.parametrize("function", ["expire", "execute_batch", "committer", "orphan_scan", "orphan_worker"])
 def test_workers_know_their_tables(deployed: Deployment, function: str) -> None:
     kinds = {"expire": "hint", "execute_batch": "maintain", "orphan_scan": "orphan_scan"}
     scan = {"scan_id": "x", "task": {"id": "list-0"}}
     for table in ("s3://unknown/sales.db/orders", f"s3://{deployed.bucket}", f"s3://{deployed.bucket}/{PREFIX}/../x"):
         message = {**HINT, **scan, "kind": kinds.get(function, "orphan_task"), "table": table}
-        answer = deployed.send(function, {**COMMIT, "table": table} if function == "partitions" else message)
+        answer = deployed.send(function, {**COMMIT, "table": table} if function == "committer" else message)
         assert (answer.failed, answer.metrics["EventsRejected"]) == ([], 1)
         untouched(deployed, answer)
 

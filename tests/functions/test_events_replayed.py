@@ -84,7 +84,7 @@ class Lake(Deployment):
         kinds |= {"sqs_tag": "tag_schedule", "schedule_tag": "tag_schedule"}
         kinds |= {"sqs_orphan_task": "orphan_worker", "sqs_orphan": "orphan_scan", "schedule_orphan": "orphan_scan"}
         kinds |= {"sqs_spark": "spark_jobs", "eventbridge_job": "spark_jobs", "schedule_spark": "spark_jobs"}
-        kinds |= {"schedule": "sweep", "sqs_partitions": "partitions"}
+        kinds |= {"schedule": "sweep", "sqs_committer": "committer"}
         function = next((it for start, it in kinds.items() if name.startswith(start)), "on_snapshot_written")
         yield self.invoke(function, {"Records": records})
 

@@ -64,7 +64,7 @@ def test_a_pass_reads_no_manifest() -> None:
     (hint,) = deployed.waiting("expire")
     with recorded() as calls:
         deployed.send("expire", hint)
-    assert deployed.waiting("partitions") == [deployed.commit(**COMPACT)]
+    assert deployed.waiting("committer") == [deployed.commit(**COMPACT)]
     assert not _manifests(call.resource for call in calls if call.action == "s3:GetObject")
 
 
@@ -72,15 +72,15 @@ def test_a_request_that_is_not_due_any_more() -> None:
     """Somebody merged meanwhile, the message came twice, or the policy says to leave manifests alone."""
     deployed = Fragmented()
     deployed.fragmented(DUE - 1)
-    answer = deployed.send("partitions", deployed.commit(**COMPACT))
+    answer = deployed.send("committer", deployed.commit(**COMPACT))
     assert answer.metrics.get("CommitsMade", 0) == 0 and answer.failed == []
     deployed = Fragmented()
     deployed.fragmented()
     deployed.rule(mode="delete", manifests=False, **LOCKED)
-    answer = deployed.send("partitions", deployed.commit(**COMPACT))
+    answer = deployed.send("committer", deployed.commit(**COMPACT))
     assert answer.metrics.get("CommitsMade", 0) == 0 and answer.failed == []
     deployed.rule(mode="delete", **LOCKED)
-    made = [deployed.send("partitions", deployed.commit(**COMPACT)).metrics.get("CommitsMade", 0) for _ in range(2)]
+    made = [deployed.send("committer", deployed.commit(**COMPACT)).metrics.get("CommitsMade", 0) for _ in range(2)]
     assert made == [1, 0]
 
 
@@ -104,7 +104,7 @@ def test_nothing_is_deleted() -> None:
     deployed.fragmented()
     before = keys_of(deployed.store())
     with recorded() as calls:
-        deployed.send("partitions", deployed.commit(**COMPACT))
+        deployed.send("committer", deployed.commit(**COMPACT))
     assert not [call for call in calls if call.action.startswith("s3:Delete")]
     assert set(keys_of(deployed.store())) > set(before)
 
@@ -127,4 +127,4 @@ def test_a_list_that_is_too_large(way: str, monkeypatch: pytest.MonkeyPatch) -> 
         assert refused["refusal"]["code"] == "too_large_for_function", refused
         said = refused["refusal"]["message"]
     assert "`lakesweep compact-manifest TABLE --execute` on a machine without a time limit" in said
-    assert not deployed.waiting("partitions")
+    assert not deployed.waiting("committer")

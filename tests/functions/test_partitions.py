@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakesweep.aws import partitions
+from lakesweep.aws import committer
 from lakesweep.aws.messages import HOP_LIMIT
 from lakesweep.control.intent import Intent
 from lakesweep.storage.store import DeleteRequest
@@ -68,7 +68,7 @@ def test_branches_by_their_own_options() -> None:
     table.tag("cut", 3)
     branch = table.branch("rt", from_tag="cut")
     branch.hint("LATEST", branch.commit("+B", partition=("20200103",)))
-    deployed.send("partitions", deployed.commit(branch="rt"))
+    deployed.send("committer", deployed.commit(branch="rt"))
     assert deployed.live(branch="branch/branch-rt/") == {TODAY}
     assert deployed.live() == {OLD, OLDER, TODAY}
 
@@ -81,7 +81,7 @@ def test_a_pass_asks_once_an_hour() -> None:
         deployed.send("on_snapshot_written", deployed.commit_event(number - 1))
         for hint in deployed.waiting("expire"):
             deployed.send("expire", hint)
-        assert len(deployed.waiting("partitions")) == (number == 4)
+        assert len(deployed.waiting("committer")) == (number == 4)
         table.hint("LATEST", table.commit(f"+G{number}", partition=(TODAY,)))
 
 
@@ -90,7 +90,7 @@ def test_an_executor_asks_as_well() -> None:
     deployed.partitioned()
     maintain = {"format_version": 1, "kind": "maintain", "table": deployed.location(), "branch": "main", "hop": 0}
     deployed.send("execute_batch", maintain)
-    (message,) = deployed.waiting("partitions")
+    (message,) = deployed.waiting("committer")
     assert message == deployed.commit()
 
 
@@ -100,7 +100,7 @@ def test_nothing_is_deleted() -> None:
     deployed.partitioned()
     before = keys_of(deployed.store())
     with recorded() as calls:
-        answer = deployed.send("partitions", deployed.commit())
+        answer = deployed.send("committer", deployed.commit())
     assert answer.metrics["CommitsMade"] == 1
     assert not [call for call in calls if call.action.startswith("s3:Delete")]
     assert set(keys_of(deployed.store())) >= set(before)
@@ -113,7 +113,7 @@ def test_partitions_by_hand() -> None:
     event = {"operation": "expire-partitions", "table": deployed.location(), "arguments": arguments}
     planned = deployed.invoke("on_demand", event).value
     assert (planned["status"], planned["queued"], planned["commits"]["partition_count"]) == ("planned", False, 2)
-    assert not deployed.waiting("partitions")
+    assert not deployed.waiting("committer")
     queued = deployed.invoke("on_demand", {**event, "execute": True}).value
     assert (queued["status"], queued["queued"], queued["plan_id"]) == ("planned", True, None)
     assert deployed.live() == {OLD, OLDER, TODAY}
@@ -143,7 +143,7 @@ def test_what_could_not_be_executed_is_not_queued() -> None:
     assert deployed.invoke("on_demand", event).value["status"] == "planned"
     refused = deployed.invoke("on_demand", {**event, "execute": True}).value
     assert refused["status"] == "refused" and "catalog" in refused["refusal"]["message"], refused
-    assert not deployed.waiting("partitions")
+    assert not deployed.waiting("committer")
 
 
 @pytest.mark.parametrize("write_only", ["false", "true"])
@@ -155,7 +155,7 @@ def test_a_pass_asks_for_nothing_that_would_be_refused(write_only: str) -> None:
     deployed.send("on_snapshot_written", deployed.commit_event(3))
     (hint,) = deployed.waiting("expire")
     answer = deployed.send("expire", hint)
-    assert not deployed.waiting("partitions")
+    assert not deployed.waiting("committer")
     assert answer.metrics.get("RunsRefused", 0) == (write_only == "true")
     assert deployed.snapshots() == [2, 3]
 
@@ -187,10 +187,10 @@ def test_what_an_operator_has_chosen(
     deployed = Partitioned()
     deployed.partitioned()
     choose(deployed)
-    answer = deployed.send("partitions", {**message, "table": deployed.location()})
+    answer = deployed.send("committer", {**message, "table": deployed.location()})
     assert answer.failed == []
     assert (answer.metrics.get("CommitsMade", 0), answer.metrics.get("RunsSkipped", 0)) == (commits, 1 - commits)
-    assert not deployed.waiting("partitions")
+    assert not deployed.waiting("committer")
     assert len(deployed.snapshots()) == 3 + commits
 
 
@@ -204,12 +204,12 @@ def test_an_observed_table_is_only_planned() -> None:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not wait for a lease."""
-    monkeypatch.setattr(partitions, "HELD_AGAIN_S", 0)
+    monkeypatch.setattr(committer, "HELD_AGAIN_S", 0)
 
 
 def hold(deployed: Deployment, **words: object) -> str:
     """Let another run hold the lease of the table, and return its key."""
-    deployed.send("partitions", {**DROP, "table": deployed.location()})
+    deployed.send("committer", {**DROP, "table": deployed.location()})
     (key,) = [key for key in deployed.control_keys() if key.endswith("lease.json")]
     control = deployed.control()
     held = {"run_id": "x", "expires_at_ms": control.now_ms() + 60_000, **words}
@@ -223,17 +223,17 @@ def test_another_run_holds_the_lease() -> None:
     deployed = Partitioned()
     deployed.partitioned(**{"commit.max-retries": "1"})
     key = hold(deployed)
-    answer = deployed.send("partitions", deployed.commit())
+    answer = deployed.send("committer", deployed.commit())
     assert (answer.failed, answer.metrics["LeaseHeld"]) == ([], 1)
     assert deployed.live() == {OLDER, TODAY}
-    (again,) = deployed.waiting("partitions")
+    (again,) = deployed.waiting("committer")
     assert again == deployed.commit(hop=1)
-    answer = deployed.send("partitions", deployed.commit(hop=HOP_LIMIT - 1))
+    answer = deployed.send("committer", deployed.commit(hop=HOP_LIMIT - 1))
     assert answer.metrics["HopLimitReached"] == 1
-    assert not deployed.waiting("partitions")
+    assert not deployed.waiting("committer")
     free = {**json.loads(deployed.control().read(key).data), "expires_at_ms": 0}
     deployed.control().put(key, json.dumps(free).encode())
-    deployed.send("partitions", again)
+    deployed.send("committer", again)
     assert deployed.live() == {TODAY}
 
 
@@ -248,23 +248,23 @@ def test_what_a_dead_run_left_is_for_who_may_delete() -> None:
     hold(deployed, expires_at_ms=0, intent=begun.to_json())
     before = keys_of(deployed.store())
     with recorded() as calls:
-        answer = deployed.send("partitions", deployed.commit())
+        answer = deployed.send("committer", deployed.commit())
     assert answer.metrics["LeaseHeld"] == 1, answer.text
     assert keys_of(deployed.store()) == before
     assert not [call for call in calls if call.action == "s3:DeleteObject"]
-    (again,) = deployed.waiting("partitions")
+    (again,) = deployed.waiting("committer")
     deployed.run(deployed.commit_event(4))
     assert deployed.snapshots()[0] > 2
-    deployed.send("partitions", again)
+    deployed.send("committer", again)
     assert deployed.live() == {TODAY}
 
 
 def test_a_table_that_takes_too_long() -> None:
     deployed = Partitioned()
     deployed.partitioned()
-    answer = deployed.send("partitions", deployed.commit(), reads=2)
+    answer = deployed.send("committer", deployed.commit(), reads=2)
     assert (answer.failed, answer.metrics["RunsFailed"]) == ([], 1)
-    assert not deployed.waiting("partitions")
+    assert not deployed.waiting("committer")
     assert deployed.snapshots() == [1, 2, 3]
 
 
@@ -303,13 +303,13 @@ def test_a_request_that_is_delivered_twice_is_carried_out_once(
     table = deployed.partitioned()
     event = {"operation": operation, "table": deployed.location(), "arguments": arguments, "execute": True}
     told = deployed.invoke("on_demand", event).value
-    (message,) = deployed.waiting("partitions")
+    (message,) = deployed.waiting("committer")
     assert (told["run_id"], told["report"].rpartition("/")[2]) == (message["run_id"], f"{message['run_id']}.json")
-    assert deployed.send("partitions", message).metrics["CommitsMade"] == 1
+    assert deployed.send("committer", message).metrics["CommitsMade"] == 1
     assert [key for key in deployed.control_keys() if key.endswith(f"/reports/{message['run_id']}.json")]
     table.hint("LATEST", table.commit("+New", partition=(OLD,), snapshot_id=5))
     lose(deployed)
-    answer = deployed.send("partitions", message)
+    answer = deployed.send("committer", message)
     assert (answer.failed, answer.metrics.get("CommitsMade", 0)) == ([], 0)
     assert OLD in deployed.live()
     assert "commits nothing more" in answer.text

@@ -8,7 +8,7 @@ import pytest
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
-from lakesweep.aws import execution, partitions
+from lakesweep.aws import committer, execution
 from lakesweep.aws.messages import OrphanScan, OrphanTask, to_body
 from lakesweep.aws.scans.result import SCANS, result_name
 from lakesweep.control.area import ControlArea
@@ -204,20 +204,20 @@ def committed(
     yield run("execute_batch", {**hint, "kind": "maintain", "branch": "main"})
     arguments = {"partition": ["dt=29990101"]}
     yield demand(operation="drop-partition", table=location, arguments=arguments, execute=True)
-    messages = deployed.waiting("partitions")
+    messages = deployed.waiting("committer")
     assert [message["operation"] for message in messages] == [*["expire-partitions"] * 2, "drop-partition"]
     for message in messages[:2]:
-        yield run("partitions", message)
+        yield run("committer", message)
     control = deployed.control()
     (key,) = [key for key in deployed.control_keys() if "db-visits" in key and key.endswith("lease.json")]
     held = {"run_id": "x", "expires_at_ms": control.now_ms() + 60_000}
     control.put(key, json.dumps({**json.loads(control.read(key).data), **held}).encode())
-    partitions.HELD_AGAIN_S, before = 0, partitions.HELD_AGAIN_S
+    committer.HELD_AGAIN_S, before = 0, committer.HELD_AGAIN_S
     try:
-        yield run("partitions", messages[2])
+        yield run("committer", messages[2])
     finally:
-        partitions.HELD_AGAIN_S = before
-    assert [message["hop"] for message in deployed.waiting("partitions")] == [1]
+        committer.HELD_AGAIN_S = before
+    assert [message["hop"] for message in deployed.waiting("committer")] == [1]
 
 
 def scanned(

@@ -390,7 +390,7 @@ def on_each_publication(trouble: Trouble, act: Callable[[], object], *, after: b
     hooks: list[Any] = trouble.system.aws.after if after else trouble.system.aws.before
 
     def hook(request: Request) -> None:
-        if (request.function, request.operation) == ("Partitions", "PutObject") and "/snapshot-" in request.key:
+        if (request.function, request.operation) == ("Committer", "PutObject") and "/snapshot-" in request.key:
             act()
 
     hooks.append(hook)
@@ -400,18 +400,18 @@ def on_each_publication(trouble: Trouble, act: Callable[[], object], *, after: b
         hooks.remove(hook)
 
 
-@sets_off("PartitionsDeadLetters")
+@sets_off("CommitterDeadLetters")
 def a_request_for_a_commit_that_nobody_can_read(trouble: Trouble) -> None:
     body = '{"format_version": 1, "kind": "commit", "operation": "truncate"'
-    trouble.system.queues["PartitionsQueue"].send(body, group="somebody", dedup_id="1")
+    trouble.system.queues["CommitterQueue"].send(body, group="somebody", dedup_id="1")
     trouble.pass_time(8 * HOUR_S)
-    assert 7.5 * HOUR_S <= trouble.first_seen_s["PartitionsDeadLettersAlarm"] <= 7.5 * HOUR_S + 10 * MINUTE_S
-    assert len(trouble.purge("PartitionsDeadLetters")) == 1
+    assert 7.5 * HOUR_S <= trouble.first_seen_s["CommitterDeadLettersAlarm"] <= 7.5 * HOUR_S + 10 * MINUTE_S
+    assert len(trouble.purge("CommitterDeadLetters")) == 1
 
 
-@sets_off("PartitionsAge")
+@sets_off("CommitterAge")
 def a_mapping_of_commits_that_is_off(trouble: Trouble) -> None:
-    mapping = trouble.system.mappings["Partitions"]
+    mapping = trouble.system.mappings["Committer"]
     table = visited(trouble)
     mapping.pause()
     drop(trouble, table)

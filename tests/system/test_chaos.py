@@ -172,10 +172,10 @@ def visited(scene: Scene, name: str = "visits") -> tuple[Visits, str]:
 @pytest.mark.parametrize(
     "drawn",
     [
-        troubles("Partitions", ("beside a writer", 10), (BEFORE, 24), ("beside another maintainer", 30), (AFTER, 52)),
-        pytest.param(troubles("Partitions", (AFTER, 14), (BEFORE, 40), (AFTER, 60)), marks=pytest.mark.long),
+        troubles("Committer", ("beside a writer", 10), (BEFORE, 24), ("beside another maintainer", 30), (AFTER, 52)),
+        pytest.param(troubles("Committer", (AFTER, 14), (BEFORE, 40), (AFTER, 60)), marks=pytest.mark.long),
         pytest.param(
-            troubles("Partitions", *(("beside a writer", number) for number in range(8, 120, 7))),
+            troubles("Committer", *(("beside a writer", number) for number in range(8, 120, 7))),
             marks=pytest.mark.long,
         ),
     ],
@@ -689,7 +689,7 @@ def test_what_is_wrong_with_partitions_is_noticed(small: Build) -> None:
         over, stays = table.day(30), table.day(-DAYS_TO_COME)
         assert [each for each in table.differences() if over not in each] == []
         assert len(table.differences()) == 1
-        hand = Hand(scene.system, function="Partitions")
+        hand = Hand(scene.system, function="Committer")
         hand.run(table.location, "drop-partition", partition=f"dt={over}", catalog_type="filesystem")
         assert table.differences() == []
         more = f"dt={drops}/bucket-0/data-more.parquet"

@@ -23,7 +23,7 @@ CHANGES = ("PutObject", "DeleteObject", "DeleteObjects")
 def ours(system: System, *, since: int = 0) -> list[Request]:
     """Return what the function that commits has changed in tables."""
     log = system.aws.log[since:]
-    return [it for it in log if it.function == "Partitions" and it.operation in CHANGES and it.bucket == system.bucket]
+    return [it for it in log if it.function == "Committer" and it.operation in CHANGES and it.bucket == system.bucket]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_from_a_commit_to_a_table_without_what_is_over(system: System) -> None:
     assert table.days() == {old: 2, new: 2}
     system.settle()
     assert table.days() == {new: 2}
-    assert [done.function for done in system.invocations].count("Partitions") == 1, "its own commit asks for no other"
+    assert [done.function for done in system.invocations].count("Committer") == 1, "its own commit asks for no other"
     assert any(user.startswith("lakesweep-") for user in table.commit_users())
     table.write(new)
     system.settle()
@@ -100,7 +100,7 @@ def test_a_list_of_manifests_becomes_short_and_nothing_goes_round(system: System
     assert {(it.operation, it.key.rpartition("/")[0].rpartition("/")[2]) for it in changed} == {
         *(("PutObject", folder) for folder in ("manifest", "snapshot"))
     }
-    assert [each.function for each in system.invocations[done:]].count("Partitions") == 1
+    assert [each.function for each in system.invocations[done:]].count("Committer") == 1
     done = len(system.invocations)
     for _ in range(4):
         system.pass_time(3600.0, 3600.0)
@@ -121,10 +121,10 @@ def test_a_process_that_dies(system: System, folder: str, is_answered: bool) -> 
     key = f"/{folder}/{folder}-"
 
     def kill(request: Request) -> Response | None:
-        if killed or request.function != "Partitions" or request.operation != "PutObject" or key not in request.key:
+        if killed or request.function != "Committer" or request.operation != "PutObject" or key not in request.key:
             return None
         killed.append(request.caller)
-        system.functions["Partitions"].kill(request.caller)
+        system.functions["Committer"].kill(request.caller)
         return refusal(request, 500, "InternalError")  # to nobody
 
     hooks: list[Any] = system.aws.after if is_answered else system.aws.before
@@ -147,7 +147,7 @@ def test_a_rollback_at_the_same_moment(system: System) -> None:
     store = system.store(table.path)
 
     def roll_back(request: Request) -> None:
-        if (request.function, request.operation) == ("Partitions", "PutObject") and "/snapshot-3" in request.key:
+        if (request.function, request.operation) == ("Committer", "PutObject") and "/snapshot-3" in request.key:
             store.delete([DeleteRequest("snapshot/snapshot-2")])
 
     table.write(new)
@@ -158,6 +158,6 @@ def test_a_rollback_at_the_same_moment(system: System) -> None:
         system.settle()
     finally:
         system.aws.after.remove(roll_back)
-    assert {(request.function, request.operation) for request in system.aws.denied} == {("Partitions", "DeleteObject")}
+    assert {(request.function, request.operation) for request in system.aws.denied} == {("Committer", "DeleteObject")}
     system.aws.denied.clear()
     assert system.metrics.total("Lakesweep", "CommitsFailed", since_s=began) == 1

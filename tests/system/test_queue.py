@@ -674,12 +674,12 @@ def test_the_queues_of_the_template(clock: ManualClock) -> None:
         "TagQueue": queues["TagDeadLetters"],
         "ScanQueue": queues["ScanDeadLetters"],
         "OrphanQueue": queues["OrphanDeadLetters"],
-        "PartitionsQueue": queues["PartitionsDeadLetters"],
+        "CommitterQueue": queues["CommitterDeadLetters"],
     }
     assert all(queue.max_receive_count == 5 for queue in queues.values() if queue.dead_letters is not None)
     assert queues["ExpireQueue"].arn == "arn:aws:sqs:us-east-1:123456789012:lakesweep-expire.fifo"
     assert {name for name, queue in queues.items() if queue.fifo} == {
-        *("ExpireQueue", "ExpireDeadLetters", "PartitionsQueue", "PartitionsDeadLetters")
+        *("ExpireQueue", "ExpireDeadLetters", "CommitterQueue", "CommitterDeadLetters")
     }
     assert queues["CommitsQueue"].visibility_s == 370
 

@@ -87,7 +87,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A request for an operation that commits a snapshot. Only the function `partitions` may execute it.
+    """A request for an operation that commits a snapshot. Only the function `committer` may execute it.
 
     Each member must be there, and no other: a message that is read in part could take out too much.
     """

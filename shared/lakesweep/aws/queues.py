@@ -39,7 +39,7 @@ class Queues:
         """Create it. The first message creates the client.
 
         Args:
-            urls: `commits`, `expire`, `execute`, `sweep`, `tags`, `spark`, `scan`, `orphan`, `partitions` -> URL.
+            urls: `commits`, `expire`, `execute`, `sweep`, `tags`, `spark`, `scan`, `orphan`, `committer` -> URL.
             client: An SQS client instead of the usual one.
             sleep: Waits for this many seconds before messages are sent again.
         """
@@ -67,7 +67,7 @@ class Queues:
     def ask_for_commit(self, commit: Commit) -> None:
         """Request an operation that commits a snapshot. A table's messages are delivered one at a time."""
         self._send(
-            "partitions", commit, MessageGroupId=group_of(commit.table), MessageDeduplicationId=dedup_id_of(commit)
+            "committer", commit, MessageGroupId=group_of(commit.table), MessageDeduplicationId=dedup_id_of(commit)
         )
 
     def hand_over(self, work: Work) -> None:

@@ -36,7 +36,7 @@ class Settings:
     """Minimum time between two passes over a branch."""
     queues: Mapping[str, str]
     """Name -> URL of the queues that the function may use: `commits`, `expire`, `execute`, `sweep`, `tags`, `spark`,
-    `scan`, `orphan`, `partitions`."""
+    `scan`, `orphan`, `committer`."""
     orphan_interval_ms: int = 7 * 86_400_000
     """Time between the beginnings of two scheduled scans of a table for orphan files."""
     external_roots: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     )
 
 
-_QUEUES = ("commits", "expire", "execute", "sweep", "tags", "spark", "scan", "orphan", "partitions")
+_QUEUES = ("commits", "expire", "execute", "sweep", "tags", "spark", "scan", "orphan", "committer")
 
 
 def _emr(environment: Mapping[str, str], control: str) -> "EmrSettings":

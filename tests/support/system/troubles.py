@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-COMMITTER = "Partitions"
+COMMITTER = "Committer"
 FUNCTIONS = ("OnSnapshotWritten", "Expire", "ExecuteBatch", "Sweep", "OrphanScan", "OrphanWorker", COMMITTER)
-QUEUES = ("CommitsQueue", "ExpireQueue", "ExecuteQueue", "SweepQueue", "ScanQueue", "OrphanQueue", "PartitionsQueue")
+QUEUES = ("CommitsQueue", "ExpireQueue", "ExecuteQueue", "SweepQueue", "ScanQueue", "OrphanQueue", "CommitterQueue")
 EVENTS = "SnapshotWrittenRule"
 MAINTAINERS = ("Expire", "ExecuteBatch")
 """They delete."""
@@ -35,7 +35,7 @@ _REQUESTS = {"OnSnapshotWritten": 12, "Expire": 160, "ExecuteBatch": 90, "Sweep"
 _SCANNED = {"OrphanScan": 6, "OrphanWorker": 12}
 _INVOCATIONS = {"OnSnapshotWritten": 4, "Expire": 12, "ExecuteBatch": 4, "Sweep": 2, COMMITTER: 5, **_SCANNED}
 _OF_QUEUES = {"CommitsQueue": 4, "ExpireQueue": 12, "ExecuteQueue": 4, "SweepQueue": 2, "ScanQueue": 6}
-_MESSAGES = {**_OF_QUEUES, "OrphanQueue": 12, "PartitionsQueue": 5, EVENTS: 40}
+_MESSAGES = {**_OF_QUEUES, "OrphanQueue": 12, "CommitterQueue": 5, EVENTS: 40}
 
 KINDS: Mapping[str, Kind] = {
     "killed before a request": Kind(FUNCTIONS, _REQUESTS, weight=3),

@@ -107,7 +107,7 @@ def asked(*steps: RunReport) -> list[Commit]:
     """Return what the report of a pass with these steps makes a function ask for."""
     client = Client()
     runtime: Any = SimpleNamespace(
-        queues=Queues({"partitions": "https://sqs/1/partitions.fifo"}, client),
+        queues=Queues({"committer": "https://sqs/1/committer.fifo"}, client),
         telemetry=SimpleNamespace(count=lambda name: None),
     )
     ask_for_commits(runtime, replace(report("done", operation="maintain"), steps=steps))

@@ -44,7 +44,7 @@ def test_what_means_nothing_stops_a_function(name: str, value: str) -> None:
 
 
 def test_queues_by_their_names() -> None:
-    names = ("COMMITS", "EXPIRE", "EXECUTE", "SWEEP", "TAGS", "SPARK", "SCAN", "ORPHAN", "PARTITIONS")
+    names = ("COMMITS", "EXPIRE", "EXECUTE", "SWEEP", "TAGS", "SPARK", "SCAN", "ORPHAN", "COMMITTER")
     found = load_settings({**LEAST, **{f"LAKESWEEP_{name}_QUEUE": f"https://sqs/{name}" for name in names}}).queues
     assert found == {name.lower(): f"https://sqs/{name}" for name in names}
 

@@ -1,4 +1,4 @@
-"""Commit snapshots that take partitions out of tables: drop them, truncate a table, or let partitions expire.
+"""Commit snapshots: without partitions that are over or dropped, or with fewer manifests.
 
 Input: a request from the FIFO queue, one at a time for each table. This function alone may write manifests and new
 snapshots, and it deletes nothing.
@@ -7,8 +7,8 @@ snapshots, and it deletes nothing.
 from typing import Any
 
 from lakesweep.aws.batch import answer, messages
+from lakesweep.aws.committer import carry_out
 from lakesweep.aws.messages import Commit
-from lakesweep.aws.partitions import carry_out
 from lakesweep.aws.runtime import Context, Runtime
 
 runtime = Runtime.load()
