@@ -17,12 +17,13 @@ from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from typing import IO, Any
 
 import numpy as np
 
 from benchmarks.engine import engine_classpath, engine_version, java_version
-from benchmarks.results import Bar, bars_json, bars_table, machine, summary, table, write
+from benchmarks.results import Bar, bars_json, bars_table, machine, table, write
 from benchmarks.tables import FOLDER
 from lakesweep.format.vectors.vector import Width, collect, encode, read_vector
 
@@ -124,20 +125,23 @@ def measure(peer: Peer, rows: int, share: int, width: Width, runs: int) -> dict[
             rounds["lakesweep"] += [times for times, _ in mine]
             rounds["engine"] += [times for times, _ in theirs]
     figures = {
-        phase: {
-            f"{who}_{clock}_ms": summary([times[at][which] for times in found])
-            for who, found in rounds.items()
-            for which, clock in enumerate(("wall", "cpu"))
-        }
+        phase: {who: figures_of([times[at] for times in found]) for who, found in rounds.items()}
         for at, phase in enumerate(PHASES)
     }
     print(f"{rows} rows, {share} %, {width} bits: done", flush=True)
     return {"rows": rows, "share": share, "width": width, "positions": len(positions), "bytes": size, **figures}
 
 
+def figures_of(times: Times) -> dict[str, Any]:
+    """Return the figures of one phase on one side, in milliseconds."""
+    wall, cpu = zip(*times, strict=True)
+    least_and_most = [round(min(cpu), 3), round(max(cpu), 3)]
+    return {"cpu": round(median(cpu), 3), "cpu_least_and_most": least_and_most, "wall": round(median(wall), 3)}
+
+
 def ratio(case: dict[str, Any], *phases: str) -> float:
     """Return our CPU time as a multiple of the engine's, by medians."""
-    mine, theirs = (sum(case[phase][f"{who}_cpu_ms"]["median"] for phase in phases) for who in ("lakesweep", "engine"))
+    mine, theirs = (sum(case[phase][who]["cpu"] for phase in phases) for who in ("lakesweep", "engine"))
     return mine / theirs
 
 
@@ -186,7 +190,7 @@ def main() -> None:
         "same bytes.",
         bars_table(bars),
         "CPU milliseconds of the working thread, Lakesweep / the engine, medians. The JVM's compiler and collector are "
-        "not in them. The JSON has wall clock too.",
+        "not in them. The JSON has wall clock too, which the load of the machine spoils.",
         table(("rows, share, width", "bytes", *PHASES), rows),
     )
     whole = tuple(asked.rows) == ROWS
@@ -194,7 +198,7 @@ def main() -> None:
 
 
 def _cell(case: dict[str, Any], phase: str) -> str:
-    mine, theirs = (case[phase][f"{who}_cpu_ms"]["median"] for who in ("lakesweep", "engine"))
+    mine, theirs = (case[phase][who]["cpu"] for who in ("lakesweep", "engine"))
     return f"{mine:.2f} / {theirs:.2f} ({ratio(case, phase):.2f})"
 
 
