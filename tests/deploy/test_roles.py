@@ -169,7 +169,7 @@ def test_a_commit_writes_nothing_else_and_deletes_nothing(prefix: str) -> None:
     """It is denied, and not only not allowed."""
     of, anew = role_of(render({"TablePrefixes": prefix}), "Committer"), {"s3:if-none-match": "*"}
     for key in (
-        *("schema/schema-1", "branch/branch-dev/schema/schema-0", "tag/tag-a", "consumer/consumer-a", "index/index-1"),
+        *("schema/schema-1", "branch/branch-dev/schema/schema-0", "tag/tag-a", "consumer/consumer-a", "index/other"),
         *("snapshot/EARLIEST", "changelog/changelog-1", "changelog/LATEST", "dt=1/bucket-0/data-1.parquet"),
         *("statistics/stats-1", "manifest/other"),
     ):
@@ -179,7 +179,9 @@ def test_a_commit_writes_nothing_else_and_deletes_nothing(prefix: str) -> None:
             assert of.decide(action, f"{TABLE}/{key}") == "denied", key
         assert of.decide(action, f"{CONTROL}/lease.json") == "denied"
     assert of.decide("s3:PutObject", "arn:aws:s3:::lake/elsewhere/t/snapshot/snapshot-9", anew) == "not allowed"
-    assert of.decide("s3:PutObject", f"{TABLE}/snapshot/snapshot-9", anew) == "allowed"
+    for key in ("snapshot/snapshot-9", "manifest/manifest-1", "index/index-1"):
+        assert of.decide("s3:PutObject", f"{TABLE}/{key}", anew) == "allowed"
+        assert of.decide("s3:PutObject", f"{TABLE}/{key}") == "denied", "it replaces nothing"
 
 
 def test_no_other_function_can_commit() -> None:

@@ -30,19 +30,21 @@ PARTITIONS: tuple[Partition, ...] = (("a",), ("b",), ("c",))
 OLD = Path(__file__).with_name("engine") / "old"
 
 
-def _kind(shape: str, **options: str) -> Kind:
+def kind_of(shape: str, **options: str) -> Kind:
+    """Return a kind of table with one partition key."""
     return Kind(shape, (("p", "STRING"),), PARTITIONS, options, None)
 
 
-APPEND = _kind("append", bucket="-1")
-PRIMARY_KEY = _kind("primary key", bucket="2")
+APPEND = kind_of("append", bucket="-1")
+PRIMARY_KEY = kind_of("primary key", bucket="2")
 
 
 def _rows(commit: int) -> list[list[str | None]]:
     return [[partition[0], str(id), f"v{commit}"] for partition in PARTITIONS for id in range(4)]
 
 
-def _write(engine: Engine, table: str, kind: Kind) -> None:
+def write(engine: Engine, table: str, kind: Kind) -> None:
+    """Commit to each partition three times, and overwrite one of them."""
     engine("create", table=table, **kind.create)
     for commit in range(3):
         engine("put", table=table, rows=_rows(commit))
@@ -59,20 +61,20 @@ def _write(engine: Engine, table: str, kind: Kind) -> None:
     [
         APPEND,
         PRIMARY_KEY,
-        _kind("append in buckets", **{"bucket": "2", "bucket-key": "id"}),
-        _kind("append with row ids", **{"bucket": "-1", "row-tracking.enabled": "true"}),
-        _kind("append with vectors", **{"bucket": "-1", "deletion-vectors.enabled": "true"}),
-        _kind("primary key with vectors", **{"bucket": "1", "deletion-vectors.enabled": "true"}),
-        _kind(
+        kind_of("append in buckets", **{"bucket": "2", "bucket-key": "id"}),
+        kind_of("append with row ids", **{"bucket": "-1", "row-tracking.enabled": "true"}),
+        kind_of("append with vectors", **{"bucket": "-1", "deletion-vectors.enabled": "true"}),
+        kind_of("primary key with vectors", **{"bucket": "1", "deletion-vectors.enabled": "true"}),
+        kind_of(
             "append, an index in the manifest",
             **{"bucket": "-1", "file-index.bloom-filter.columns": "v", "file-index.in-manifest-threshold": "1 mb"},
         ),
-        _kind(
+        kind_of(
             "append, an index beside the file",
             **{"bucket": "-1", "file-index.bloom-filter.columns": "v", "file-index.in-manifest-threshold": "1 b"},
         ),
-        _kind("append, no statistics", **{"bucket": "-1", "metadata.stats-mode": "none"}),
-        _kind("append, other files", **{"bucket": "-1", "data-file.external-paths.strategy": "round-robin"}),
+        kind_of("append, no statistics", **{"bucket": "-1", "metadata.stats-mode": "none"}),
+        kind_of("append, other files", **{"bucket": "-1", "data-file.external-paths.strategy": "round-robin"}),
     ],
     ids=lambda kind: kind.shape,
 )
@@ -80,8 +82,8 @@ def test_of_the_engine(engine: Engine, tmp_path: Path, kind: Kind) -> None:
     table = f"d.deleted_{kind.shape.replace(' ', '_').replace(',', '')}"
     if "other files" in kind.shape:
         outside = (tmp_path / "outside").as_uri()
-        kind = _kind(kind.shape, **kind.options, **{"data-file.external-paths": outside})
-    _write(engine, table, kind)
+        kind = kind_of(kind.shape, **kind.options, **{"data-file.external-paths": outside})
+    write(engine, table, kind)
     _judge(engine, table, kind, tmp_path)
 
 
@@ -127,7 +129,7 @@ def test_of_pypaimon(engine: Engine, tmp_path: Path, kind: Kind) -> None:
 def test_by_hand_with_every_field(engine: Engine, tmp_path: Path) -> None:
     """Manifests of a writer that fills every optional field and knows another one; then one of the engine's own."""
     table = "d.by_hand"
-    _write(engine, table, APPEND)
+    write(engine, table, APPEND)
     location = engine.location(table)
 
     def fill(entry: Record) -> None:

@@ -556,4 +556,33 @@ MUTATIONS = (
         "",
         "unit/execute/test_last_checks.py::test_no_document_returns_when_a_file_did_not",
     ),
+    # --- what a repair gives up ---
+    Mutation(
+        "a file that may not be read counts as missing",
+        "operations/repair/existence",
+        "if isinstance(answer, ObjectNotFoundError):",
+        "if isinstance(answer, StorageError) and answer.code != _THERE:",
+        "unit/operations/repair/test_missing_files.py::test_a_file_that_is_merely_unreadable_is_not_given_up[403]",
+    ),
+    Mutation(
+        "an external root that shows nothing counts as empty",
+        "operations/repair/existence",
+        '            if not self._discard(found, names, store, f"{root}/"):\n',
+        '            if self._discard(found, names, store, f"{root}/") is None:\n',
+        "unit/operations/repair/test_missing_files.py::test_an_external_root_that_shows_nothing_may_be_out_of_reach",
+    ),
+    Mutation(
+        "a file that came back before the commit is left out",
+        "operations/repair/run",
+        "        if back:\n",
+        "        if not back and back is None:\n",
+        "unit/operations/repair/test_missing_files.py::test_a_file_that_comes_back_before_the_commit_stays",
+    ),
+    Mutation(
+        "rows return that nobody accepted",
+        "operations/repair/run",
+        "if loss.needs and not task.arguments.accept_loss:\n            raise",
+        "if loss.needs and task.arguments.accept_loss:\n            raise",
+        "unit/operations/repair/test_missing_manifests.py::test_rows_that_return_have_to_be_accepted",
+    ),
 )

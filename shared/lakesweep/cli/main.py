@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from lakesweep import __version__
-from lakesweep.cli import changes, completion, demo, enable_events, expiry, manifests, partitions
+from lakesweep.cli import changes, completion, demo, enable_events, expiry, manifests, partitions, repair
 from lakesweep.cli.command import Command
 from lakesweep.cli.help import fitted, shown, summary
 from lakesweep.cli.history import audit, records
@@ -42,6 +42,9 @@ COMMANDS = (
     partitions.expire_partitions,
     partitions.truncate,
     manifests.compact_manifest,
+    repair.remove_unexisting_files,
+    repair.remove_unexisting_manifests,
+    repair.repair_hints,
     roots.tags,
     changes.create_tag,
     changes.replace_tag,

@@ -9,6 +9,7 @@ from typing import Any
 
 from lakesweep.cli.commits import commit_lines
 from lakesweep.cli.lost import lost_lines
+from lakesweep.cli.repaired import hint_lines, repair_lines
 from lakesweep.cli.width import is_too_narrow
 
 Document = Mapping[str, Any]
@@ -24,7 +25,7 @@ _KEPT = {"changelog_retention": "changelog", "consumer_stays": "consumer"}
 """Reason -> what is kept for it."""
 _BY_EXPIRY = frozenset({"expire-snapshots", "remove-orphan-files", "maintain", "tag-schedule"})
 """Operations whose reports say which snapshots expire, even if it is none."""
-_WRITES_ONLY = frozenset({"create-tag", "replace-tag", "auto-tags", "create-branch"})
+_WRITES_ONLY = frozenset({"create-tag", "replace-tag", "auto-tags", "create-branch", "repair-hints"})
 """Operations that delete nothing."""
 
 
@@ -49,6 +50,8 @@ def report_lines(
         return
     yield _headline(document)
     yield from _commits(document)
+    for name, text in hint_lines(document.get("findings", {}).get("hints", ())):
+        yield _field(name, text)
     yield from _lost(document)
     yield from _roots(document)
     yield from _deletes(document, document["actions"] if actions is None else actions)
@@ -109,7 +112,9 @@ def _commits(document: Document) -> Iterator[str]:
     if commits is None:
         return
     words = {"operation": document["operation"], "next_due": human_time(commits.get("next_due_ms"))}
-    for name, text in commit_lines(commits, words, human_bytes):
+    is_repair = "lost" in commits
+    lines = repair_lines(commits, human_bytes, human_time) if is_repair else commit_lines(commits, words, human_bytes)
+    for name, text in lines:
         yield _field(name, text) if name else f"  {text}"
     if document["outcome"] is None and document["run_id"] is not None:
         yield _field("run", document["run_id"])

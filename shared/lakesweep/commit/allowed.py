@@ -3,7 +3,7 @@
 A commit of Paimon's engine does more than write a snapshot: it tells a metastore, Iceberg or classes of the user. A
 commit that leaves this out would make two truths of one table. So such a table is refused, and so is every table with a
 sign that this version does not know. A rewrite of manifests changes no row, and Paimon tells nobody of it; so more
-tables allow it.
+tables allow it. A repair takes rows away, although they were lost before, so it is treated as a drop.
 
 Source: Paimon `AbstractFileStore#createCommitCallbacks`, `StrictModeChecker`, `FallbackReadFileStoreTable`,
 `CoreOptions`.
@@ -20,8 +20,8 @@ from lakesweep.format.snapshot_writer import properties_of, unknown_fields
 from lakesweep.format.values.json_document import describe, shorten
 from lakesweep.model.policy import OWNED_BY_FILES
 
-Kind = Literal["drop", "compact_manifest"]
-"""`drop`: files leave the table, as in drops, truncation and expiry."""
+Kind = Literal["drop", "compact_manifest", "repair"]
+"""`drop`: files leave the table, as in drops, truncation and expiry. `repair`: what does not exist leaves it."""
 
 MANIFEST_FORMAT = "manifest_format"
 """Code of a table whose manifests and lists have a format that Lakesweep does not write."""
@@ -30,8 +30,13 @@ SEQUENCE_PROPERTY = "sequence.generation.max-sequence-number"
 _INSTEAD: Mapping[Kind, str] = {
     "drop": "in Paimon instead (CALL sys.drop_partition, CALL sys.expire_partitions or TRUNCATE TABLE)",
     "compact_manifest": "in Paimon instead (CALL sys.compact_manifest)",
+    "repair": "in Paimon instead (CALL sys.remove_unexisting_files or CALL sys.remove_unexisting_manifests)",
 }
-_WHAT: Mapping[Kind, str] = {"drop": "drop partitions", "compact_manifest": "compact manifests"}
+_WHAT: Mapping[Kind, str] = {
+    "drop": "drop partitions",
+    "compact_manifest": "compact manifests",
+    "repair": "repair the table",
+}
 
 _FALLBACKS = ("scan.fallback-branch", "scan.fallback-snapshot-branch", "scan.fallback-delta-branch")
 _COMMIT_OPTIONS = frozenset(
@@ -94,11 +99,13 @@ def refuse_commit(
     options = schema.options
     for check in (_check_type, _check_manifests, _check_commit_options, _check_strict_mode):
         check(options, kind)
-    if kind == "drop":
+    if kind == "repair":
+        _check_columns(options, kind)
+    if kind != "compact_manifest":
         _check_told(schema, kind)
         _check_sequences(options, base, base_body, kind)
     _check_snapshot(base, base_body, kind)
-    warnings = _fallback(options, kind, fallback_reappears) if kind == "drop" else ()
+    warnings = () if kind == "compact_manifest" else _fallback(options, kind, fallback_reappears)
     _check_catalog(catalog, kind)
     return warnings
 
@@ -136,6 +143,13 @@ def _check_strict_mode(options: Mapping[str, str], kind: Kind) -> None:
         raise _refusal(options, option, why, advice, code="strict_mode")
 
 
+def _check_columns(options: Mapping[str, str], kind: Kind) -> None:
+    option = "data-evolution.enabled"
+    if _word(options, option) not in ("", "false"):
+        why = "the columns of a row may lie in several files, so rows would lose only some of them"
+        raise _refusal(options, option, why, _instead(kind), code="data_evolution")
+
+
 def _check_told(schema: TableSchema, kind: Kind) -> None:
     for told in _TOLD:
         if told.code == "metastore_partitions" and not schema.partition_keys:
@@ -171,8 +185,9 @@ def _fallback(options: Mapping[str, str], kind: Kind, reappears: bool) -> tuple[
         why = "readers see that branch's copy of a dropped partition"
         advice = f"state fallback_reappears if this is intended, or {_instead(kind)}"
         raise _refusal(options, option, why, advice, code="fallback_branch")
+    which = "each dropped partition" if kind == "drop" else "each partition without files"
     return tuple(
-        f"option {option} is {describe(options[option])}, so readers see that branch's copy of each dropped partition"
+        f"option {option} is {describe(options[option])}, so readers see that branch's copy of {which}"
         for option in stated
     )
 

@@ -50,7 +50,8 @@ class Prepared:
 
 
 Prepare = Callable[[Attempt], Prepared | None]
-"""Makes the snapshot of an attempt, without writing anything but new manifests. `None`: there is nothing left to do."""
+"""Makes the snapshot of an attempt, without writing anything but new manifests and index files. `None`: there is
+nothing left to do."""
 
 Status = Literal["committed", "nothing_to_do", "gave_up", "base_vanished", "replaced", "unknown"]
 

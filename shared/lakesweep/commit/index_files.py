@@ -50,12 +50,7 @@ def put_vectors(
             or a file of a new name exists (`name_taken`).
         StorageError: A request failed. Some files may exist; they are orphans.
     """
-    if schema.options.get(_EXTERNAL, "").strip():
-        raise RefusedError(
-            f"table {store.location}: expected a table whose files lie within it, found the option {_EXTERNAL}; "
-            "Lakesweep writes no index files outside a table",
-            code="external_paths",
-        )
+    refuse_external(store, schema)
     paths, writer, entries = TablePaths(schema), uuid4(), []
     for number, file in enumerate(write_index_files(found, target_size(schema))):
         name, size = f"index-{writer}-{number}", len(file.body)
@@ -64,6 +59,20 @@ def put_vectors(
         write_new(store, paths.index_file(entry), file.body)
         entries.append(entry)
     return tuple(entries)
+
+
+def refuse_external(store: Store, schema: TableSchema) -> None:
+    """Refuse to write index files for a table whose files lie outside of it.
+
+    Raises:
+        RefusedError: They do (`external_paths`).
+    """
+    if schema.options.get(_EXTERNAL, "").strip():
+        raise RefusedError(
+            f"table {store.location}: expected a table whose files lie within it, found the option {_EXTERNAL}; "
+            "Lakesweep writes no index files outside a table",
+            code="external_paths",
+        )
 
 
 def target_size(schema: TableSchema) -> int | None:

@@ -19,7 +19,7 @@ from lakesweep.format.values.uri import check_external_path
 
 METADATA_VERSION = 2
 """Of entries in manifests and manifest lists."""
-_INDEX_VERSION = 1
+INDEX_VERSION = 1
 ADD = 0
 DELETE = 1
 
@@ -233,7 +233,7 @@ def read_index_manifest(body: bytes, path: str, *, expected_size: int | None = N
 def index_entry_of(row: Row, path: str) -> IndexEntry:
     """Check and convert a row of the fields `INDEX`."""
     version, kind, partition, bucket, index_type, name, size, row_count, external_path, vectors = row
-    check_version(version, _INDEX_VERSION, path)
+    check_version(version, INDEX_VERSION, path)
     if kind != 0:
         raise FormatError(f"{path}: expected only additions in an index manifest, found the kind {kind}")
     if size < 0 or row_count < 0:

@@ -100,6 +100,22 @@ def write_manifest_list(
     return write_container(schema_text, records, codec, level)
 
 
+def raw_list_of(written: Sequence[WrittenManifest], like: RawList) -> RawList:
+    """Return the records of new manifests in the form of another list's, so that they may stand among those.
+
+    Args:
+        written: New manifests.
+        like: The other list. If new records do not fit into its schema, they have that of Java.
+
+    Raises:
+        FormatError: A value is not possible in a list.
+    """
+    type_ = _type_of(like)
+    schema_text, type_ = (like.schema_text, type_) if _holds_new(type_) else (LIST_SCHEMA, LIST_TYPE)
+    records = tuple(encode(type_, _row(manifest), _TARGET) for manifest in written)
+    return RawList(_TARGET, schema_text, records, tuple(manifest.meta for manifest in written))
+
+
 def _target(sources: Sequence[tuple[RawList, AvroType]], adds: bool) -> tuple[bytes, AvroType]:
     """Choose the schema of the new list: the one that all sources have, if new records fit into it."""
     if not sources:

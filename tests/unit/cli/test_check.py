@@ -128,13 +128,29 @@ def test_the_command_mends_it(table: TableBuilder, folder: Path, control: Path, 
     CASES[name](table)
     for each in found(check(folder, control)):
         words = shlex.split(each["mend"])
-        if words[0] == "lakesweep":
-            assert call(*words[1:]).exit_code == 0
-        else:
-            assert words[0] == "printf" and words[2] == ">"
-            Path(words[3]).write_text(words[1])
+        assert words[0] == "lakesweep" and call(*words[1:]).exit_code == 0
     answer = check(folder, control)
     assert answer.exit_code == 0, answer.printed
+
+
+@pytest.mark.parametrize("more", [(), ("--all-roots",)])
+@pytest.mark.parametrize(
+    ("name", "repair"), [("files", "remove-unexisting-files"), ("roots", "remove-unexisting-manifests")]
+)
+def test_a_loss_of_the_newest_snapshot_is_restored_or_given_up(
+    table: TableBuilder, folder: Path, control: Path, name: str, repair: str, more: tuple[str, ...]
+) -> None:
+    """The plan of the repair names everything that is lost, so the command prints it."""
+    path = CASES[name](table)
+    (finding,) = (each for each in found(check(folder, control, *more)) if each["check"] == name)
+    before, _, mend = finding["mend"].partition(": ")
+    assert before == f"restore {path} from the bucket's versions or a backup; where that cannot be done"
+    words = shlex.split(mend)
+    assert words[:3] == ["lakesweep", repair, str(folder)] and "--execute" not in words
+    assert call(*words[1:]).exit_code == 0
+    call(*words[1:], "--catalog-type", "filesystem", "--catalog-lock", "--execute", "--accept-loss")
+    left = [each["paths"] for each in check(folder, control).document["findings"]]
+    assert left == ([["snapshot/snapshot-6"]] if name == "roots" else [])
 
 
 def test_a_printed_command_runs_nothing_that_a_name_says(table: TableBuilder, folder: Path, control: Path) -> None:
@@ -142,7 +158,9 @@ def test_a_printed_command_runs_nothing_that_a_name_says(table: TableBuilder, fo
     table.branch("$(touch pwned); 'x").commit("+B1")
     table.store.put("branch/branch-$(touch pwned); 'x/snapshot/LATEST", b"77")
     (hint,) = (each for each in found(check(folder, control, "--all-roots")) if each["check"] == "hints")
-    assert shlex.split(hint["mend"].partition(": ")[2])[-1] == f"{folder}/{hint['paths'][0]}"
+    words = shlex.split(hint["mend"].partition(": ")[2])
+    assert words[:3] == ["lakesweep", "repair-hints", str(folder)]
+    assert words[words.index("--branch") + 1] == "$(touch pwned); 'x"
 
 
 def test_a_hint_above_the_newest_snapshot_may_tell_of_lost_commits(
@@ -153,7 +171,7 @@ def test_a_hint_above_the_newest_snapshot_may_tell_of_lost_commits(
     (hint,) = (each for each in found(check(folder, control)) if each["check"] == "hints")
     assert "either snapshot 99 is lost, or the hint is wrong" in hint["says"]
     assert hint["mend"].startswith("restore snapshot/snapshot-99 from the bucket's versions or a backup; where")
-    assert "printf" in hint["mend"]
+    assert f"lakesweep repair-hints {folder} --accept-loss --execute" in hint["mend"]
 
 
 @pytest.mark.parametrize("more", [(), ("--all-roots",)])
@@ -358,8 +376,9 @@ def test_a_command_has_the_policy_of_the_call_where_it_takes_one(folder: Path, c
     lost_data(table)
     policy = folder.parent / "policy.json"
     policy.write_text(json.dumps({"version": 1, "rules": [{"tables": f"{folder.parent}/", "mode": "delete"}]}))
-    commands = [shlex.split(each["mend"]) for each in found(check(folder, control, "--policy", policy))]
-    assert {words[1]: "--policy" in words for words in commands} == {"maintain": True, "explain": True}
+    mends = [each["mend"].rpartition("done: ")[2] for each in found(check(folder, control, "--policy", policy))]
+    commands = [shlex.split(mend) for mend in mends]
+    assert {words[1]: "--policy" in words for words in commands} == {"maintain": True, "remove-unexisting-files": True}
     policy.write_text(json.dumps({"version": 1, "rules": [{"tables": f"{folder.parent}/"}]}))
     before = contents(folder)
     assert all(call(*words[1:]).exit_code in (0, 4) for words in commands)

@@ -18,6 +18,7 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
 from lakesweep.cli.main import COMMANDS, GROUPS, app
+from lakesweep.format.manifest import read_manifest_list
 from lakesweep.storage.local.store import LocalStore
 from tests.support.metadata_files import stable_uuid
 from tests.support.moto_events import show_event_bridge
@@ -159,6 +160,7 @@ def scene(
         name = shlex.split(example)[3]
         (folder / f"tag/tag-{name}").unlink(missing_ok=True)
         shutil.rmtree(folder / f"branch/branch-{name}", ignore_errors=True)
+    lose(folder, command)
     meanings = {
         "dt=2026-01-31/bucket-0/data-5b0c.parquet": next(folder.rglob("data-*")).relative_to(folder).as_posix(),
         "manifest/manifest-8c1f-0": next(folder.glob("manifest/manifest-????????-*")).relative_to(folder).as_posix(),
@@ -188,6 +190,20 @@ def scene(
                     made = s3_backends[DEFAULT_ACCOUNT_ID]["aws"].get_object(bucket, key)
                     made.last_modified = BEGAN.replace(tzinfo=None) - timedelta(days=1)
     return Scene(meanings, words)
+
+
+def lose(folder: Path, command: str) -> None:
+    """Take away what a repair is for."""
+    if command == "remove-unexisting-files":
+        (folder / "bucket-0" / f"data-{stable_uuid(f'F{NEWEST}')}-0.parquet").unlink()
+    elif command == "remove-unexisting-manifests":
+        newest = json.loads((folder / "snapshot" / f"snapshot-{NEWEST}").read_text())["deltaManifestList"]
+        (record, *_) = read_manifest_list((folder / "manifest" / newest).read_bytes(), newest)
+        (folder / "manifest" / record.file_name).unlink()
+    elif command == "repair-hints":
+        for hint in (folder / "snapshot" / "EARLIEST", folder / "branch" / "branch-trial" / "snapshot" / "EARLIEST"):
+            hint.unlink(missing_ok=True)  # other copies of the lake have the same file
+            hint.write_text("1")
 
 
 def prepared(scene: Scene, example: str, command: str) -> dict[str, str]:

@@ -36,6 +36,7 @@ FOR_HELP = [
     "runs.parameters.manifests",
     "runs.parameters.parameter",
     "runs.parameters.partitions",
+    "runs.parameters.repair",
     "runs.parameters.signatures",
     "storage",
     "storage.stops",

@@ -12,7 +12,11 @@ from lakesweep.format.schema import TableSchema, parse_schema
 from lakesweep.format.snapshot import parse_snapshot
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
-COMMANDS = {"drop": "CALL sys.drop_partition", "compact_manifest": "CALL sys.compact_manifest"}
+COMMANDS = {
+    "drop": "CALL sys.drop_partition",
+    "compact_manifest": "CALL sys.compact_manifest",
+    "repair": "CALL sys.remove_unexisting_files",
+}
 SNAPSHOT: dict[str, object] = {
     "version": 3,
     "uuid": "3f0e",
@@ -68,24 +72,26 @@ def refusal(kind: Kind, options: Mapping[str, str] | None = None, **more: object
     return caught.value
 
 
+ROWS_GO: tuple[Kind, ...] = ("drop", "repair")
 REFUSED: list[tuple[dict[str, str], str, tuple[Kind, ...]]] = [
-    ({"metadata.iceberg.storage": "table-location"}, "needs_engine_callbacks", ("drop",)),
-    ({"metadata.iceberg.storage": "Hadoop-Catalog"}, "needs_engine_callbacks", ("drop",)),
-    ({"metadata.iceberg.storage": "later-word"}, "needs_engine_callbacks", ("drop",)),
-    ({"metastore.partitioned-table": "TRUE"}, "metastore_partitions", ("drop",)),
-    ({"metastore.partitioned-table": "maybe"}, "metastore_partitions", ("drop",)),
-    ({"metastore.tag-to-partition": "dt"}, "needs_engine_callbacks", ("drop",)),
-    ({"metastore.tag-to-partition.preview": "process-time"}, "needs_engine_callbacks", ("drop",)),
-    ({"commit.callbacks": "com.example.Notify"}, "needs_engine_callbacks", ("drop",)),
-    ({"chain-table.enabled": "true"}, "needs_engine_callbacks", ("drop",)),
+    ({"metadata.iceberg.storage": "table-location"}, "needs_engine_callbacks", ROWS_GO),
+    ({"metadata.iceberg.storage": "Hadoop-Catalog"}, "needs_engine_callbacks", ROWS_GO),
+    ({"metadata.iceberg.storage": "later-word"}, "needs_engine_callbacks", ROWS_GO),
+    ({"metastore.partitioned-table": "TRUE"}, "metastore_partitions", ROWS_GO),
+    ({"metastore.partitioned-table": "maybe"}, "metastore_partitions", ROWS_GO),
+    ({"metastore.tag-to-partition": "dt"}, "needs_engine_callbacks", ROWS_GO),
+    ({"metastore.tag-to-partition.preview": "process-time"}, "needs_engine_callbacks", ROWS_GO),
+    ({"commit.callbacks": "com.example.Notify"}, "needs_engine_callbacks", ROWS_GO),
+    ({"chain-table.enabled": "true"}, "needs_engine_callbacks", ROWS_GO),
     (STRICT, "strict_mode", KINDS),
-    ({"scan.fallback-branch": "old"}, "fallback_branch", ("drop",)),
-    ({"scan.fallback-snapshot-branch": "old"}, "fallback_branch", ("drop",)),
-    ({"scan.fallback-delta-branch": "old"}, "fallback_branch", ("drop",)),
+    ({"scan.fallback-branch": "old"}, "fallback_branch", ROWS_GO),
+    ({"scan.fallback-snapshot-branch": "old"}, "fallback_branch", ROWS_GO),
+    ({"scan.fallback-delta-branch": "old"}, "fallback_branch", ROWS_GO),
     ({"manifest.format": "orc"}, "manifest_format", KINDS),
     ({"manifest.format": "Parquet"}, "manifest_format", KINDS),
     ({"manifest-sort.enabled": "true"}, "manifest_sort", ("compact_manifest",)),
-    ({"write.sequence-number-init-mode": "snapshot"}, "sequence_property", ("drop",)),
+    ({"write.sequence-number-init-mode": "snapshot"}, "sequence_property", ROWS_GO),
+    ({"data-evolution.enabled": "true"}, "data_evolution", ("repair",)),
     ({"commit.later-rule": "1"}, "unknown_commit_option", KINDS),
     ({"commit.callback.params": "1"}, "unknown_commit_option", KINDS),
     ({"commit.": ""}, "unknown_commit_option", KINDS),
@@ -119,7 +125,7 @@ def test_options(options: dict[str, str], code: str, kinds: tuple[Kind, ...], ki
         {"metastore.partitioned-table": "false", "metastore.tag-to-partition.preview": "NONE"},
         {"commit.callbacks": "", "chain-table.enabled": "false", "scan.fallback-branch": " "},
         {"visibility-callback.enabled": "true", "partition.mark-done-action": "success-file"},
-        {"row-tracking.enabled": "true", "data-evolution.enabled": "true"},
+        {"row-tracking.enabled": "true", "data-evolution.enabled": "false"},
         {"manifest.format": "AVRO", "manifest-sort.enabled": "false", "type": "Table"},
         {"write.sequence-number-init-mode": "scan"},
         {

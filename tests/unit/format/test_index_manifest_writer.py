@@ -8,6 +8,7 @@ import pytest
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format.avro.container import read_container
+from lakesweep.format.index_manifest_writer import index_record as made_record
 from lakesweep.format.index_manifest_writer import read_raw_index_manifest, write_index_manifest
 from lakesweep.format.manifest import read_index_manifest
 from tests.support import metadata_schemas
@@ -85,3 +86,31 @@ def test_index_manifests_of_real_engines(fixtures_dir: Path) -> None:
             blocks = [b"".join(data for _, data in read_container(each, "i").blocks()) for each in (body, written)]
             assert blocks[0] == blocks[1]
     assert len(kinds) > 1
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [metadata_schemas.INDEX_MANIFEST, nullable(index_schema(lambda items: items)), index_schema()],
+    ids=["1.4", "0.9", "without cardinality"],
+)
+def test_a_record_of_fewer_vectors(schema: Schema) -> None:
+    """In the form of the others, whatever writer made them."""
+    vectors = [{"f0": f"data-{n}", "f1": 1 + n, "f2": 22} for n in range(3)]
+    body = avro_file(schema, [index_record("i-0", _DELETIONS_VECTORS_RANGES=vectors), index_record("i-1")])
+    index = read_raw_index_manifest(body, "i")
+    (_, entry), (other, _) = index.rows
+    entry = entry._replace(file_name="i-2", file_size=99, row_count=2, vectors=entry.vectors[1:])
+    made = made_record(index, entry)
+    written = write_index_manifest(index, [made, other], codec="null", made=[made])
+    assert read_index_manifest(written, "i") == (entry, index.rows[1][1])
+    before, after = ([dict(each) for each in fastavro.reader(io.BytesIO(data))] for data in (body, written))  # type: ignore[arg-type]
+    changed = {"_FILE_NAME": "i-2", "_FILE_SIZE": 99, "_ROW_COUNT": 2}
+    ranges = before[0]["_DELETIONS_VECTORS_RANGES"][1:]
+    assert after == [{**before[0], **changed, "_DELETIONS_VECTORS_RANGES": ranges}, before[1]]
+
+
+def test_no_record_is_made_for_a_form_with_an_unknown_field() -> None:
+    index = read_raw_index_manifest(avro_file(FUTURE, [index_record("i-0") | {"_NEW": {"a": 1.0}}]), "i")
+    with pytest.raises(UnsupportedFormatError, match="_NEW") as caught:
+        made_record(index, index.rows[0][1])
+    assert caught.value.code == "unknown_manifest_field"

@@ -14,7 +14,7 @@ from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format.avro.container import read_container
 from lakesweep.format.manifest import ManifestMeta, read_manifest_list
 from lakesweep.format.manifest_list_schema import FULL_LIST_SCHEMA, LIST_SCHEMA
-from lakesweep.format.manifest_list_writer import RawList, read_raw_list, write_manifest_list
+from lakesweep.format.manifest_list_writer import RawList, raw_list_of, read_raw_list, write_manifest_list
 from lakesweep.format.manifest_writer import WrittenManifest
 from tests.support import metadata_schemas
 
@@ -261,3 +261,26 @@ def test_any_lists(shape: list[tuple[Schema, int]], added: int) -> None:
     expected = [meta for each in lists for meta in each.metas] + [META] * added
     assert list(read_manifest_list(body, "l")) == expected
     assert [each["_FILE_NAME"] for each in fastavro_records(body)] == [meta.file_name for meta in expected]
+
+
+@pytest.mark.parametrize("later", [0, 1, 2])
+def test_new_records_stand_among_others(later: int) -> None:
+    """Those of the list stay byte for byte, also if it has some of the later fields."""
+    schema = {
+        **JAVA_LIST,
+        "fields": [*JAVA_LIST["fields"][:13], *json.loads(FULL_LIST_SCHEMA)["fields"][13 : 13 + later]],
+    }
+    records = [list_record(f"m-{n}") | RANGES | {"_MIN_ROW_ID": None, "_MAX_ROW_ID": None} | LATER for n in range(3)]
+    whole = raw_list(schema, *records)
+    first = RawList(whole.path, whole.schema_text, whole.records[:1], whole.metas[:1])
+    last = RawList(whole.path, whole.schema_text, whole.records[2:], whole.metas[2:])
+    found = read_raw_list(written(first, raw_list_of([NEW, NEW], whole), last), "l")
+    assert [meta.file_name for meta in found.metas] == ["m-0", "manifest-u-0", "manifest-u-0", "m-2"]
+    assert (found.records[0], found.records[3]) == (whole.records[0], whole.records[2])
+    assert found.metas[1] == META
+
+
+def test_new_records_among_those_of_another_form_are_all_written_anew() -> None:
+    whole = raw_list(MANIFEST_LIST, list_record("m-0"), list_record("m-1"))
+    found = read_raw_list(written(whole, raw_list_of([NEW], whole)), "l")
+    assert found.metas == (*whole.metas, META)

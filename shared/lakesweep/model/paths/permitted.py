@@ -56,6 +56,7 @@ PERMITTED: Mapping[str, frozenset[tuple[str, str, str]]] = {
     "expire-tags": _TAGS_GO,
     "rollback": _of("put", target="snapshot hint", point="hint", withdraw_changelogs="hint")
     | _of("delete", withdraw_tags="tag tag_success", withdraw="snapshot", withdraw_changelogs="changelog_document"),
+    "repair-hints": _of("put", hints="hint"),
     "create-branch": _of("put", target="snapshot tag", schemas="schema"),
     "delete-branch": _of(
         "delete",
@@ -98,11 +99,13 @@ PERMITTED: Mapping[str, frozenset[tuple[str, str, str]]] = {
     ),
 }
 """Operation -> whether an action writes or deletes, its phase and its kind."""
+_HINT_FOLDERS = ("snapshot", "changelog")
 _HINTS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("expire-snapshots", "latest"): ("snapshot/LATEST",),
     ("expire-snapshots", "changelog_documents"): ("changelog/LATEST",),
     ("expire-snapshots", "hints"): ("snapshot/EARLIEST",),
     ("expire-changelogs", "hints"): ("changelog/EARLIEST", "changelog/LATEST"),
+    ("repair-hints", "hints"): tuple(f"{folder}/{name}" for folder in _HINT_FOLDERS for name in ("EARLIEST", "LATEST")),
 }
 """Operation and phase -> the hints of the branch that it writes or deletes in this phase."""
 _STEERING: Mapping[str, frozenset[str]] = {

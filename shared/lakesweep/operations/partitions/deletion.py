@@ -153,12 +153,7 @@ def prepared(
             statistics=statistics,
             total_record_count=total - removed.row_count,
             delta_record_count=-removed.row_count,
-            next_row_id=max(base.next_row_id or 0, _next_row_id(content)),
+            next_row_id=max(base.next_row_id or 0, content.next_row_id),
             files=files,
         ),
     )
-
-
-def _next_row_id(content: Content) -> int:
-    listed = (meta.max_row_id for each in content.lists for meta in each.metas if meta.max_row_id is not None)
-    return max(content.next_row_id, max(listed, default=-1) + 1)

@@ -3,11 +3,11 @@
 Its files stay while one of them does. A dry run says so, since "dropped" sounds like "deleted".
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby
 
 from lakesweep.errors import FormatError, RefusedError
+from lakesweep.model.commits.root_words import roots_in_words
 from lakesweep.model.partitions.expiry import PartitionFacts
 from lakesweep.model.roots import MAIN, Root, RootRef
 from lakesweep.runs.view import TableView
@@ -46,7 +46,7 @@ def roots_that_show(view: TableView, contents: Contents, is_meant: Callable[[Par
             return True
         return any(facts.files and (is_meant(facts) or not alike[ref.branch]) for facts in partitions)
 
-    return tuple(_in_words(ref for ref in refs if shows(ref)))
+    return tuple(roots_in_words(ref for ref in refs if shows(ref)))
 
 
 def _documents(view: TableView, refs: Sequence[RootRef]) -> Mapping[str, Root | RefusedError | None]:
@@ -77,24 +77,3 @@ def _is_alike(view: TableView, branch: str) -> bool:
 
 def _roots(types: Iterable[object]) -> tuple[object, ...]:
     return tuple(getattr(each, "root", None) for each in types)
-
-
-def _in_words(refs: Iterable[RootRef]) -> Iterator[str]:
-    for (branch, kind), group in groupby(refs, key=lambda ref: (ref.branch, ref.kind)):
-        of = "" if branch == MAIN else f" of branch {branch}"
-        same = list(group)
-        if kind == "tag":
-            yield from (f"tag {ref.name}{of}" for ref in same)
-            continue
-        for first, last in _ranges([ref.id for ref in same]):
-            yield f"{kind} {first}{of}" if first == last else f"{kind}s {first} to {last}{of}"
-
-
-def _ranges(ids: list[int]) -> Iterator[tuple[int, int]]:
-    first = last = ids[0]
-    for number in ids[1:]:
-        if number != last + 1:
-            yield first, last
-            first = number
-        last = number
-    yield first, last

@@ -109,12 +109,15 @@ class CommitRun:
         is_half = bool(self.made) or last.status != "gave_up"
         return self._ended("partial" if is_half else "stale", Refusal(last.code, last.message))
 
-    def commit(self, prepare: Prepare, note: Note = _as_it_is) -> Committed:
+    def commit(
+        self, prepare: Prepare, note: Note = _as_it_is, last_check: Callable[[], None] = lambda: None
+    ) -> Committed:
         """Make one commit.
 
         Args:
             prepare: Makes the snapshot of each attempt.
             note: Adds to a commit that was made what it took out of the table.
+            last_check: Called under the lease, right before the snapshot is written; may raise.
 
         Raises:
             MaintenanceError: See `commit.loop.commit`.
@@ -122,6 +125,11 @@ class CommitRun:
         table = self.target.table
         self._note = note
         lease, self._lease = self._lease, None  # what it says counts for the first commit alone
+
+        def check() -> None:
+            check_policy(table, manual=not self._unattended)
+            last_check()
+
         env = CommitEnvironment(
             store=table.store,
             area=self._area,
@@ -132,7 +140,7 @@ class CommitRun:
             has_lock=self._has_lock,
             sleep=table.sleep,
             check_time=table.check_time,
-            check_policy=lambda: check_policy(table, manual=not self._unattended),
+            check_policy=check,
             first=None if self.made else self.target.base,
             lease=lease,
         )

@@ -140,8 +140,9 @@ class Content:
 
     @property
     def next_row_id(self) -> int:
-        """The row id after the largest that a manifest names; 0 if none names any."""
-        return max((part.next_row_id for part in self.parts), default=0)
+        """The row id after the largest that an entry or a list names; 0 if none names any."""
+        listed = (meta.max_row_id for each in self.lists for meta in each.metas if meta.max_row_id is not None)
+        return max([max(listed, default=-1) + 1, *(part.next_row_id for part in self.parts)])
 
 
 def newest_of(one: int | None, other: int | None) -> int | None:

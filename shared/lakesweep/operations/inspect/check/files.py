@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from lakesweep.control.audit.object_history import history_of
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError
 from lakesweep.format.manifest import IndexEntry, ManifestEntry
-from lakesweep.model.roots import Root, RootRef, TableListing, base_name
+from lakesweep.model.paths.allowed import may_delete
+from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing, base_name
 from lakesweep.operations.inspect.check.roots import root_findings, unreadable
 from lakesweep.operations.inspect.health import SHOWN, Finding, StatedSize, command, listed, restore
 from lakesweep.operations.inspect.judging import Judging, judge
@@ -16,6 +17,8 @@ from lakesweep.table.paths import PathsOfRoots
 from lakesweep.table.reach.completeness import NamedSizes, WrongSize, lost_files, stated_size
 from lakesweep.table.reach.missing import EXPIRING, find_missing
 
+_INDEX = ".index"
+"""The end of the name of a file index beside a data file."""
 _UNREADABLE = frozenset({"unreadable_root", "unreadable_schema", "damaged", "unsupported", "bad_option"})
 
 
@@ -94,10 +97,17 @@ def _of_all(table: Table) -> Iterator[Finding]:
         says = f"{_counted(len(files))} that {listed(files[0].needed_by)} needs; the first is {paths[0]}"
         if missing.may_be_expiring:
             says += f"; {EXPIRING}"
-        yield Finding("files", says, _restore(table, paths[0]), paths[:SHOWN])
+        newest = {str(branch.snapshots[-1]): branch.snapshots[-1] for branch in _written(found.listing)}
+        needing = (newest.get(name) for name in files[0].needed_by)
+        yield Finding("files", says, _restore(table, paths[0], next(filter(None, needing), None)), paths[:SHOWN])
     if missing.unknown:
         says = f"{missing.unknown} files were in no listing, and whether they are there is not known"
         yield Finding("files", says, command("explain", table.ref.location, executes=False))
+
+
+def _written(listing: TableListing) -> Iterator[BranchListing]:
+    """Yield the branches that have a snapshot."""
+    return (branch for branch in listing.branches.values() if branch.snapshots)
 
 
 def _needed(judging: Judging, differing: Mapping[str, int]) -> Iterator[StatedSize]:
@@ -142,15 +152,21 @@ def _lost(table: Table, listing: TableListing, ref: RootRef, lost: Sequence[str]
         return unreadable(table, listing, ref, f"{ref.path} is incomplete: {sentence}")
     many = "at least " if len(lost) == SHOWN else ""
     says = f"{many}{_counted(len(lost))} that {ref} needs; the first is {lost[0]}"
-    return Finding("files", says, _restore(table, lost[0]), tuple(lost))
+    return Finding("files", says, _restore(table, lost[0], ref), tuple(lost))
 
 
 def _counted(count: int) -> str:
     return "1 file is missing" if count == 1 else f"{count} files are missing"
 
 
-def _restore(table: Table, path: str) -> str:
-    """Return the command that brings a file back: undo of the run that deleted it, else `explain`, which tells more."""
+def _restore(table: Table, path: str, newest: RootRef | None = None) -> str:
+    """Return the command that brings a file back: undo of the run that deleted it, else `explain`, which tells more.
+
+    Args:
+        table: The table.
+        path: The file.
+        newest: The newest snapshot that needs it. A repair can leave out a data file or statistics.
+    """
     location = table.ref.location
     if table.area is not None:
         try:
@@ -160,4 +176,8 @@ def _restore(table: Table, path: str) -> str:
         ours = next((entry for entry in entries if entry.result == "deleted"), None)
         if ours is not None:
             return command("undo", location, ours.run_id)
+    is_left_out = may_delete("statistics", path) or (may_delete("data", path) and not path.endswith(_INDEX))
+    if newest is not None and is_left_out:
+        repair = command("remove-unexisting-files", location, branch=newest.branch, executes=False)
+        return restore(path, repair)
     return command("explain", location, path, executes=False)

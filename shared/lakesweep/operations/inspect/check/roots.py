@@ -4,6 +4,7 @@ So the number of roots and manifests limits the cost, however much data the tabl
 missing without damage; orphan scans decide by the same rule (`Wholeness`).
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,8 @@ from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.reach.holders import Holders
 from lakesweep.table.reach.live_set import LiveSet, Note, Wholeness, add_roots
 from lakesweep.table.reach.missing import EXPIRING, may_be_expiring
+
+_LOST_MANIFEST = re.compile(r"(manifest/manifest-(?!list-)\S+) does not exist")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def schema_findings(table: Table, listing: TableListing) -> Iterator[Finding]:
 
 def unreadable(table: Table, listing: TableListing, ref: RootRef, problem: str) -> Finding:
     """Return the finding of a root that lacks a list or a manifest."""
-    return Finding("roots", problem, _give_up(table, listing, ref), (ref.path,))
+    return Finding("roots", problem, _give_up(table, listing, ref, problem), (ref.path,))
 
 
 def readable_roots(store: Store, refs: Iterable[RootRef]) -> Iterator[Root]:
@@ -182,7 +185,7 @@ def _finding(table: Table, listing: TableListing, problem: _Problem) -> Finding:
     elif problem.kind != "document":
         if problem.kind == "missing" and may_be_expiring(listing, [ref]):
             says += f"; {EXPIRING}"
-        mend = _give_up(table, listing, ref)
+        mend = _give_up(table, listing, ref, problem.sentence)
     elif ref.kind == "tag":
         says += (
             "; if nobody can restore it, replace-tag overwrites it with a valid document, which delete-tag can then "
@@ -192,9 +195,16 @@ def _finding(table: Table, listing: TableListing, problem: _Problem) -> Finding:
     return Finding("roots", says, mend, (ref.path,))
 
 
-def _give_up(table: Table, listing: TableListing, ref: RootRef) -> str:
-    """Return the command that gives up an unreadable root. Only other means, for example a backup, restore it."""
+def _give_up(table: Table, listing: TableListing, ref: RootRef, problem: str) -> str:
+    """Return the command that gives up an unreadable root, or a manifest that the newest snapshot lacks.
+
+    Only other means, for example a backup, restore it.
+    """
     location, branch = table.ref.location, ref.branch
+    manifest = _LOST_MANIFEST.search(problem)
+    if manifest is not None and ref in listing.branches[branch].snapshots[-1:]:
+        repair = command("remove-unexisting-manifests", location, branch=branch, executes=False)
+        return restore(manifest[1], repair)
     if ref.kind == "tag":
         return command("delete-tag", location, ref.name, branch=branch)
     if ref.kind == "changelog":

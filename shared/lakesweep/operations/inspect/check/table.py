@@ -4,7 +4,6 @@ It reads the documents and lists of every root, and looks for their manifests. I
 newest snapshot of each branch needs, or with `all_roots` those of every root. Both lists folders of the table.
 """
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice, pairwise
@@ -22,10 +21,10 @@ from lakesweep.operations.inspect.check.retention import retention_findings
 from lakesweep.operations.inspect.check.roots import readable_roots, schema_findings
 from lakesweep.operations.inspect.health import Finding, TableHealth, command, expire_down_to, listed, restore
 from lakesweep.operations.inspect.ruling import shown_ruling
+from lakesweep.operations.repair.hints import WHY, Hint, wrong_hints
 from lakesweep.runs.fleet import Ruling, may_delete, ruling_of
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
-from lakesweep.storage.location import parse_location
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import read_hint, read_schema
@@ -118,29 +117,24 @@ def _newest_tag(store: Store, branch: BranchListing) -> Root | None:
 
 def _hints(store: Store, branch: BranchListing, location: str) -> Iterator[Finding]:
     """Find hints with a wrong value. With most of them, readers only need an additional listing."""
-    for path, document in sorted(branch.hints.items()):
-        folder, name = path.split("/")
-        refs = branch.snapshots if folder == "snapshot" else branch.changelogs
-        if not refs:
-            continue
-        expected = (refs[0] if name == "EARLIEST" else refs[-1]).id
-        value = read_hint(store, document.path)
-        if value == expected:
-            continue
-        says = f"{document.path} says {'no id' if value is None else value}; expected {expected}"
-        mend = _write(location, document.path, expected)
-        if path == "snapshot/LATEST" and value is not None and value > expected:
+    hints = [Hint(path, read_hint(store, each.path), each.etag) for path, each in sorted(branch.hints.items())]
+    ids = {
+        "snapshot": [ref.id for ref in branch.snapshots],
+        "changelog": [ref.id for ref in branch.changelogs],
+    }
+    for each in wrong_hints(hints, ids):
+        path, value = branch.hints[each.hint.path].path, each.hint.value
+        says = f"{path} says {'no id' if value is None else value}; expected {each.right}"
+        accepts = ("--accept-loss",) if each.is_ahead else ()
+        mend = command("repair-hints", location, *accepts, branch=branch.name)
+        if each.is_ahead:
             # Paimon never leaves such a hint. It is the only trace of lost commits, and writing it again deletes it.
-            says += f", the newest snapshot: either snapshot {value} is lost, or the hint is wrong"
-            mend = restore(f"{document.path.removesuffix('LATEST')}snapshot-{value}", mend)
-        yield Finding("hints", says, mend, (document.path,))
-
-
-def _write(location: str, path: str, value: int) -> str:
-    place = shlex.quote(f"{location}/{path}")
-    if parse_location(location).scheme == "s3":
-        return f"printf {value} | aws s3 cp - {place}"
-    return f"printf {value} > {place}"
+            kind = each.hint.path.partition("/")[0]
+            says += f", the newest {kind}: either {kind} {value} is lost, or the hint is wrong"
+            mend = restore(f"{path.removesuffix('LATEST')}{kind}-{value}", mend)
+        if each.harm != "slow":
+            says += f"; {WHY[each.harm]}"
+        yield Finding("hints", says, mend, (path,))
 
 
 def _holes(branch: BranchListing, location: str) -> Iterator[Finding]:

@@ -1,0 +1,53 @@
+"""The commands that repair a table: leave out what is lost, correct hints."""
+
+from lakesweep.cli.command import Typed, command
+from lakesweep.runs.parameters import repair as given
+
+
+@command(
+    given.REMOVE_UNEXISTING_FILES,
+    "lakesweep remove-unexisting-files s3://lake/sales.db/orders",
+    "lakesweep remove-unexisting-files /data/orders --catalog-type filesystem --execute",
+)
+def remove_unexisting_files(typed: Typed) -> int:
+    """Leave missing data files out of a table, by a new snapshot without them, so that it reads again.
+
+    Their rows are lost: restore the files instead if you can. A file counts as missing if no listing shows it and the
+    store says that it does not exist. After any other answer, or with damaged metadata, nothing is left out. The plan
+    names the lost rows by partition. It names the snapshots, tags and branches that need the files: they stay
+    incomplete. Readers of changes see nothing. The rules of a fleet policy that count here are `pause`, `catalog_type`
+    and `catalog_lock`. Prints the plan, and changes nothing without --execute.
+    """
+    return typed.run()
+
+
+@command(
+    given.REMOVE_UNEXISTING_MANIFESTS,
+    "lakesweep remove-unexisting-manifests s3://lake/sales.db/orders",
+    "lakesweep remove-unexisting-manifests /data/orders --accept-loss --catalog-type filesystem --execute",
+)
+def remove_unexisting_manifests(typed: Typed) -> int:
+    """Leave missing manifests out of a table, by a new snapshot without them, so that it reads again.
+
+    Restore a missing manifest instead if you can: nothing tells which files it named. Files that only it added become
+    orphans, which remove-orphan-files lists and, with --execute, deletes. Files that it deleted may be live again, with
+    rows that were replaced or deleted: then --accept-loss is needed. A missing manifest list, index manifest or
+    snapshot cannot be repaired. The rules of a fleet policy that count here are `pause`, `catalog_type` and
+    `catalog_lock`. Prints the plan, and changes nothing without --execute.
+    """
+    return typed.run()
+
+
+@command(
+    given.REPAIR_HINTS,
+    "lakesweep repair-hints s3://lake/sales.db/orders",
+    "lakesweep repair-hints /data/orders --branch trial --execute",
+)
+def repair_hints(typed: Typed) -> int:
+    """Correct the hints LATEST and EARLIEST of a branch where they say something wrong.
+
+    A LATEST that names a missing snapshot stops Paimon's readers and writers. An EARLIEST above the oldest snapshot
+    keeps older ones for ever. A hint that is missing stays missing. The only rule of a fleet policy that counts here is
+    `pause`. Prints the plan, and changes nothing without --execute.
+    """
+    return typed.run()

@@ -1,0 +1,158 @@
+"""Find out which files certainly do not exist.
+
+Two answers have to agree: a listing of the place does not show the file, and a read finds no such object. Any other
+answer (no permission, throttling, a time-out) leaves it open, so nothing may be given up. Two things only look like
+losses, and are refused, too:
+
+- No object at all below an external root: a disk may not be mounted, or the address may be wrong.
+- A file of this name elsewhere in the table: an option may have changed where readers look.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+
+from lakesweep.errors import ObjectNotFoundError, RefusedError, StorageError
+from lakesweep.model.paths.allowed import is_external
+from lakesweep.model.roots import base_name
+from lakesweep.runs.session import Table
+from lakesweep.storage.listing import list_all
+from lakesweep.storage.reads import read_many
+from lakesweep.storage.store import PAGE_KEYS, Store
+from lakesweep.table.discover import discover
+from lakesweep.table.documents import read_all_schemas
+from lakesweep.table.fence import FenceRules
+from lakesweep.table.reach.live_set import name_hash
+from lakesweep.table.stores import TableStores, declared_roots
+
+UNKNOWN = "existence_unknown"
+_THERE = "too_large"
+"""Error code of a read with a limit of zero bytes, if the object exists."""
+
+
+@dataclass(slots=True)
+class Unlisted:
+    """The files that no listing showed."""
+
+    paths: set[bytes] = field(default_factory=set)
+    """`name_hash` of each path."""
+    elsewhere: dict[bytes, str] = field(default_factory=dict)
+    """`name_hash` of the last part of some path -> another path where a listing showed an object of this name, which
+    nobody asked about."""
+
+    def has(self, path: str) -> bool:
+        """Tell whether no listing showed this path."""
+        return name_hash(path) in self.paths
+
+
+@dataclass(slots=True)
+class Existence:
+    """Asks the stores of one table. What they answer is not kept."""
+
+    table: Table
+    """Its store caches nothing."""
+    _stores: TableStores | None = field(default=None)
+
+    @property
+    def store(self) -> Store:
+        """Return the table's store."""
+        return self.table.store
+
+    def unlisted(self, paths: Iterable[str]) -> Unlisted:
+        """List the table, and each external root that has one of these paths. Return which of them were not there.
+
+        Raises:
+            RefusedError: A root is not declared, or shows no object at all (`existence_unknown`).
+            StorageError: A listing failed.
+        """
+        found, names = Unlisted(), set[bytes]()
+        roots: dict[str, Store] = {}
+        for path in paths:
+            found.paths.add(name_hash(path))
+            names.add(name_hash(base_name(path)))
+            if is_external(path) and not any(path.startswith(f"{root}/") for root in roots):
+                root = self.stores().root_of(path)
+                if root is None:
+                    raise self._unknown(f"{path} lies outside the table and its declared external roots")
+                roots[root], _ = self.stores().resolve(path)
+        if found.paths:
+            self._discard(found, names, self.store, "")
+        for root, store in roots.items():
+            if not self._discard(found, names, store, f"{root}/"):
+                raise self._unknown(
+                    f"the external root {root} shows no object at all; expected some, since the place may only be out "
+                    "of reach. If it is really empty, put any object there"
+                )
+        return found
+
+    def absent(self, paths: Iterable[str]) -> frozenset[str]:
+        """Return the paths at which the store says that there is no object.
+
+        Raises:
+            RefusedError: It gives another answer than yes or no (`existence_unknown`).
+        """
+        absent = set()
+        for path, answer in self._asked(list(dict.fromkeys(paths))):
+            if isinstance(answer, ObjectNotFoundError):
+                absent.add(path)
+            elif isinstance(answer, StorageError) and answer.code != _THERE:
+                raise self._unknown(f"{path}: {answer}") from answer
+        return frozenset(absent)
+
+    def restorable(self, paths: Collection[str]) -> frozenset[str]:
+        """Return the paths at which a deletion hides an object that the bucket still has. It is asked as a favour.
+
+        So a store that keeps no versions, or does not allow the question, has none.
+        """
+        inside = [path for path in paths if not is_external(path)]
+        found: set[str] = set()
+        with suppress(StorageError):
+            for start in range(0, len(inside), PAGE_KEYS):
+                part = inside[start : start + PAGE_KEYS]
+                states = self.store.hidden(part)
+                found.update(path for path, state in zip(part, states, strict=True) if state.code == "hidden")
+        return frozenset(found)
+
+    def stores(self) -> TableStores:
+        """Return the resolver for paths outside the table."""
+        if self._stores is None:
+            schemas = read_all_schemas(self.store, discover(self.store, ("schema", "branch")))
+            rules = FenceRules(declared_roots(self.store.location, schemas))
+            self._stores = TableStores(self.store, rules, self.table.open_store)
+        return self._stores
+
+    def _discard(self, unlisted: Unlisted, names: Collection[bytes], store: Store, prefix: str) -> bool:
+        """Take out what a store lists; tell whether it lists anything."""
+        is_there = False
+        with closing(list_all(store)) as pages:
+            for page in pages:
+                self.table.check_time("the listing of a repair")
+                for each in page:
+                    is_there, path = True, f"{prefix}{each.key}"
+                    if (key := name_hash(path)) in unlisted.paths:
+                        unlisted.paths.remove(key)
+                    elif (name := name_hash(base_name(path))) in names:
+                        unlisted.elsewhere[name] = path
+        return is_there
+
+    def _asked(self, paths: Sequence[str]) -> Iterator[tuple[str, object]]:
+        inside = [path for path in paths if not is_external(path)]
+        with closing(read_many(self.store, inside, max_bytes=0)) as answers:
+            yield from answers
+        for path in paths:
+            if is_external(path):
+                store, key = self.stores().resolve(path)
+                try:
+                    yield path, store.read(key, max_bytes=0)
+                except StorageError as error:
+                    yield path, error
+
+    def _unknown(self, why: str) -> RefusedError:
+        return unknown(self.table, why)
+
+
+def unknown(table: Table, why: object) -> RefusedError:
+    """Return the error if nobody knows what exists."""
+    return RefusedError(
+        f"table {table.ref}: nothing may be given up, since it is not certain what exists: {why}", code=UNKNOWN
+    )

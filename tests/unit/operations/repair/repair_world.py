@@ -1,0 +1,95 @@
+"""A table in memory that loses objects, and an independent look at what its newest snapshot has."""
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import fastavro
+
+from lakesweep.model.commits.repair import RepairReport
+from lakesweep.model.report import RunReport
+from lakesweep.operations.repair.arguments import RepairArguments
+from lakesweep.operations.repair.remove_unexisting_files import remove_unexisting_files
+from lakesweep.operations.repair.remove_unexisting_manifests import remove_unexisting_manifests
+from lakesweep.runs.committing.catalog import Catalog
+from lakesweep.storage.store import delete_all
+from tests.support.faulty_store import Switch
+from tests.support.reader import RootNeeds, TableReader
+from tests.support.world import World
+
+FILES = Catalog("filesystem", has_lock=True)
+
+
+class RepairWorld(World):
+    """A table with the partition key `dt`, unless a test says otherwise."""
+
+    def __init__(self, **table: Any) -> None:
+        super().__init__(**{"partition_keys": ["dt"], **table})
+
+    def fill(self, *names: str) -> None:
+        """Commit one file for each name, in a partition of its own; an hour passes."""
+        for name in names:
+            self.table.commit(f"+{name}", partition=(f"d{name}",))
+        self.now_ms += 3_600_000
+
+    def lose(self, path: str) -> str:
+        """Delete an object, by path or symbol, behind everybody's back; return its path."""
+        self.table.remove(path)
+        return path
+
+    def files(self, switch: Switch | None = None, *, execute: bool = True, **arguments: Any) -> RunReport:
+        """Run `remove-unexisting-files`."""
+        given = RepairArguments(**{"catalog": FILES, **arguments})
+        return remove_unexisting_files(self.maintainer(switch).table, given, execute=execute)
+
+    def manifests(self, switch: Switch | None = None, *, execute: bool = True, **arguments: Any) -> RunReport:
+        """Run `remove-unexisting-manifests`."""
+        given = RepairArguments(**{"catalog": FILES, **arguments})
+        return remove_unexisting_manifests(self.maintainer(switch).table, given, execute=execute)
+
+    def newest(self) -> RootNeeds:
+        """Read the newest snapshot with everything that it needs."""
+        folder = "" if self.branch == "main" else f"branch/branch-{self.branch}/"
+        newest = self.ids(f"{folder}snapshot")[-1]
+        return TableReader(self.store, self.table.externals).read(f"{folder}snapshot/snapshot-{newest}")
+
+    def live(self) -> set[str]:
+        """Return the symbols of the live files of the newest snapshot."""
+        return self.table.symbols(self.newest().live)
+
+    def records(self, name: str) -> list[dict[str, Any]]:
+        """Return the records of a manifest or list."""
+        body = self.store.read(f"manifest/{name}").data
+        return [record for record in fastavro.reader(io.BytesIO(body)) if isinstance(record, dict)]
+
+    def everywhere(self) -> dict[str, bytes]:
+        """Return every object, also outside the table."""
+        found = self.bodies()
+        for location, store in self.table.externals.items():
+            found |= {f"{location}/{each.key}": store.read(each.key).data for each in store.list("")}
+        return found
+
+
+def repair_of(report: RunReport) -> RepairReport:
+    """Return what a report says of a repair."""
+    assert isinstance(report.commits, RepairReport), report
+    return report.commits
+
+
+def refusal_of(report: RunReport) -> str:
+    """Return the code of a refusal."""
+    assert report.refusal is not None, report
+    return report.refusal.code
+
+
+def vanish(world: RepairWorld, *paths: str) -> None:
+    """Delete objects that no test asks the builder about."""
+    world.store.delete(delete_all(paths))
+
+
+def same_but(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> set[str]:
+    """Fail unless every object is as it was, hints aside; return the new ones."""
+    hints = {"snapshot/LATEST"}
+    changed = {path for path, body in before.items() if after.get(path) != body}
+    assert changed <= hints, changed
+    return set(after) - set(before)

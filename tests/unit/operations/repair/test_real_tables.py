@@ -1,0 +1,76 @@
+"""Tables that real engines wrote lose their first live file, each, and read again after a repair."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lakesweep.operations.repair.arguments import RepairArguments
+from lakesweep.operations.repair.remove_unexisting_files import remove_unexisting_files
+from lakesweep.storage.local.store import LocalStore
+from tests.support.fixture_tables import TABLE_NAMES
+from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
+from tests.support.reader import TableReader, UnreadableRootError
+from tests.unit.operations.repair.repair_world import FILES, refusal_of, repair_of
+
+NO_AVRO = frozenset(
+    {
+        "misc-append_table_with_multiple_file_format",
+        "orc-append_with_empty_partition_with_empty_value",
+        "orc-pk_09_with_dv",
+        "parquet-append_09",
+    }
+)
+REFUSED = {
+    **dict.fromkeys(NO_AVRO, "manifest_format"),
+    "parquet-append_with_global_index": "data_evolution",
+    "parquet-blob_append_table_alter_table_with_cast_with_data_evolution": "data_evolution",
+    "parquet-pk_09": "manifest_schema",
+}
+OUTSIDE = "FILE:///tmp/external"
+
+
+@pytest.mark.parametrize("name", [name for name in TABLE_NAMES if name != "orc-append_table_with_nested_type"])
+def test_a_lost_file_of_a_real_table(name: str, fixtures_dir: Path, tmp_path: Path) -> None:
+    location, outside = tmp_path / "t", tmp_path / "outside"
+    shutil.copytree(fixtures_dir / "tables" / name, location)
+    shutil.copytree(fixtures_dir / "external" / name, outside) if (fixtures_dir / "external" / name).is_dir() else None
+    for place in (location, outside):
+        for folder, _, _ in os.walk(place):
+            Path(folder).chmod(0o755)  # the fixtures are read-only
+    store, external = LocalStore(location), LocalStore(outside)
+    externals = {OUTSIDE: external} if outside.is_dir() else {}
+
+    def newest() -> str:
+        ids = (path.name.partition("-")[2] for path in (location / "snapshot").glob("snapshot-*"))
+        return f"snapshot/snapshot-{max(map(int, ids))}"
+
+    def bodies() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for place in (location, outside) for path in place.rglob("*") if path.is_file()}
+
+    needs = TableReader(store, externals).read(newest())
+    lost = min(needs.live)
+    (
+        outside / lost.removeprefix(f"{OUTSIDE}/").removeprefix("FILE:/tmp/external/")
+        if ":" in lost
+        else location / lost
+    ).unlink()
+    with pytest.raises(UnreadableRootError):
+        TableReader(store, externals).read(newest())
+    before = bodies()
+    maintainer = Maintainer(store, control=MemoryStore(), open_store=lambda _: external)
+    report = remove_unexisting_files(maintainer.table, RepairArguments(FILES, accept_loss=True), execute=True)
+    if name in REFUSED:
+        assert refusal_of(report) == REFUSED[name]
+        assert bodies() == before
+        return
+    assert report.status == "done", report
+    repaired = TableReader(store, externals).read(newest())
+    assert repaired.live == needs.live - {lost}
+    assert repaired.document["totalRecordCount"] == needs.document["totalRecordCount"] - sum(
+        file.rows for file in repair_of(report).files
+    )
+    changed = {path for path, body in before.items() if path.read_bytes() != body}
+    assert changed <= {location / "snapshot" / "LATEST"}
