@@ -43,8 +43,8 @@ SWEPT = {"get": 3, "list": 2}
 """A table that a sweep finds in order: the state, LATEST, a snapshot that must not be there, schemas, branches."""
 
 # --- counted: in template.yaml and shared/lakesweep/aws ---
-METRICS = 42
-ALARM_METRICS = 48
+METRICS = 43
+ALARM_METRICS = 49
 """Alarms, each counted once for every metric that it looks at."""
 QUEUES = 8
 """Queues that a function is fed from."""

@@ -7,14 +7,15 @@ again. SQS repeats each failed message alone.
 from typing import Any
 
 from lakesweep.aws.batch import answer, bodies_of
-from lakesweep.aws.commits import Commits
+from lakesweep.aws.commits import Commits, RecentCommits
 from lakesweep.aws.runtime import Context, Runtime
 
 runtime = Runtime.load()
+recent = RecentCommits()
 
 
 @runtime.telemetry.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Process a batch, and tell SQS which messages failed."""
-    commits = Commits(runtime, bodies_of(event), context)
+    commits = Commits(runtime, bodies_of(event), context, recent)
     return answer(runtime, event, context, commits.take)

@@ -71,7 +71,7 @@ METRICS = {
     *("TablesSwept", "TablesLagging", "MaxLagSeconds", "MaxRefusedSeconds", "TablesAskedForTags", "TablesWithTagsDue"),
     *("MaxTagLagSeconds", "TagsCreated", "TagsExpired", "SparkJobsStarted", "SparkJobsFailed"),
     *("OrphanScansBegun", "OrphanScansFailed", "OrphanTasks", "OrphanTasksFailed"),
-    *("CommitsMade", "CommitsReplaced", "CommitsFailed", "PartitionsDropped", "ManifestsMerged"),
+    *("CommitsMade", "CommitsReplaced", "CommitsLost", "CommitsFailed", "PartitionsDropped", "ManifestsMerged"),
     *("OrphanObjectsListed", "OrphanEntriesDecoded", "OrphansFound", "OrphanBytesFound"),
 }
 """All that the functions write (docs/operations.md)."""
@@ -280,7 +280,7 @@ def alarms(stack: Stack) -> Iterator[str]:
     spark = ("SparkJobsFailed",) if "SparkJobs" in stack.resources else ()
     scans = ("OrphanScansFailed", *spark)
     tags = ("MaxTagLagSeconds", "TablesAskedForTags")
-    commits = ("CommitsReplaced", "CommitsFailed")
+    commits = ("CommitsReplaced", "CommitsLost", "CommitsFailed")
     for metric_name in (
         "RunsRefused",
         "RunsDamaged",
@@ -439,6 +439,7 @@ BROKEN: list[tuple[Callable[[Stack], Iterator[str]], str, Any, str]] = [
     (alarms, "FunctionErrorsAlarm.Properties.Metrics.5", None, "OnDemand: nobody is told"),
     (alarms, "FunctionThrottlesAlarm.Properties.Metrics.8", None, "OrphanWorker: nobody is told"),
     (alarms, "CommitsReplacedAlarm", None, "CommitsReplaced: nobody is told"),
+    (alarms, "CommitsLostAlarm", None, "CommitsLost: nobody is told"),
     (alarms, "CommitsFailedAlarm", None, "CommitsFailed: nobody is told"),
     (alarms, "CommitterAgeAlarm", None, "CommitterQueue: nobody is told"),
     (alarms, "OrphanScansFailedAlarm", None, "OrphanScansFailed: nobody is told"),

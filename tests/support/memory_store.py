@@ -221,9 +221,10 @@ class MemoryStore:
             return [self._hidden(key) for key in keys]
 
     def _hidden(self, key: str) -> HiddenState:
-        if key in self._objects:
-            return HiddenState("there")
         versions = self._versions.get(key, [])
+        if key in self._objects:
+            older = versions[-2][1] if len(versions) > 1 else None
+            return HiddenState("there", below="" if len(versions) < 2 else "object" if older else "marker")
         below = versions[-2][1] if len(versions) > 1 else None
         if below is None:
             return HiddenState("other" if versions else "unknown")

@@ -87,6 +87,7 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "RunsDamagedAlarm": (any_of("RunsDamaged"),),
     "RunsFailedAlarm": (any_of("RunsFailed"),),
     "CommitsReplacedAlarm": (any_of("CommitsReplaced"),),
+    "CommitsLostAlarm": (any_of("CommitsLost"),),
     "CommitsFailedAlarm": (any_of("CommitsFailed"),),
     "OrphanScansFailedAlarm": (any_of("OrphanScansFailed"),),
     "HopLimitReachedAlarm": (any_of("HopLimitReached"),),

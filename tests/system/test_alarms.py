@@ -439,6 +439,20 @@ def a_writer_that_replaces_a_snapshot_of_ours(trouble: Trouble) -> None:
     assert live(table) == {"dt=tue", "dt=wed"}
 
 
+@sets_off("CommitsLost")
+def a_writer_that_replaces_a_snapshot_of_another(trouble: Trouble) -> None:
+    """Both looked before either wrote. Nothing else is wrong: the table is maintained as before."""
+    table = trouble.maintained()
+    path = table.root(commit(table))
+    document = json.loads(table.store.read(path).data)
+    document |= {"uuid": "0f9d1c1e-1111-4222-8333-444455556666", "commitUser": "racer"}
+    document |= {"timeMillis": int(trouble.system.clock.now() * 1000)}
+    table.store.put(path, json.dumps(document).encode())
+    trouble.pass_time(10 * MINUTE_S)
+    assert trouble.system.metrics.total("Lakesweep", "CommitsLost", since_s=trouble.began_s) == 1
+    assert is_maintained(table)
+
+
 @sets_off("CommitsFailed")
 def a_writer_that_is_always_first(trouble: Trouble) -> None:
     """Nothing is replaced, and the commit is given up. Later it comes through."""

@@ -1,32 +1,62 @@
 """From events to passes: triage runs once for each branch's newest commit, however many messages announce it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from lakesweep.aws.events import CommitHint, hints_of_document
 from lakesweep.aws.messages import Hint, is_ours, message_of
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.errors import FormatError, MaintenanceError
 from lakesweep.format.values.json_document import parse_object, wrong_type
+from lakesweep.model.commits.seen import MOST_SEEN, Announced
 from lakesweep.operations.maintenance.triage import triage
 
 Branch = tuple[str, str]
+_MOST_ANNOUNCED = 200
+"""So many snapshots of a branch a message tells; 100 events arrive at once."""
+_MOST_BRANCHES = 2000
+
+
+class RecentCommits:
+    """What earlier batches announced to this process.
+
+    Of two events for one snapshot, the second may come in another batch. While the process lives, this shows it.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Branch, tuple[Announced, ...]] = {}
+
+    def others_than(self, branch: Branch, announced: Iterable[Announced]) -> Iterator[Announced]:
+        """Yield snapshots with the same ids, and other ETags."""
+        etags = {each.id: each.etag for each in announced}
+        return (each for each in self._known.get(branch, ()) if etags.get(each.id, each.etag) != each.etag)
+
+    def keep(self, branch: Branch, announced: Iterable[Announced]) -> None:
+        """Keep the newest of some snapshots, for the branches of the latest batches."""
+        self._known.pop(branch, None)
+        self._known[branch] = tuple(sorted(announced)[-MOST_SEEN:])
+        if len(self._known) > _MOST_BRANCHES:
+            del self._known[next(iter(self._known))]
 
 
 class Commits:
     """The commits that one batch of messages announces."""
 
-    def __init__(self, runtime: Runtime, bodies: Iterable[str], context: Context) -> None:
+    def __init__(self, runtime: Runtime, bodies: Iterable[str], context: Context, recent: RecentCommits) -> None:
         """Find the newest commit of each branch in a batch.
 
         Args:
             runtime: The function's runtime.
             bodies: Bodies of all messages of the batch; `take` deals with those it cannot parse.
             context: The context of this invocation.
+            recent: What earlier batches announced.
         """
+        self._recent = recent
         self._runtime = runtime
         self._context = context
         self._hints_in: dict[str, tuple[Hint, ...]] = {}
         self._newest: dict[Branch, Hint] = {}
+        self._announced: dict[Branch, dict[tuple[int, str], Announced]] = {}
         self._failed: dict[Branch, MaintenanceError | None] = {}
         for body in dict.fromkeys(bodies):
             try:
@@ -62,7 +92,10 @@ class Commits:
     def _settle(self, branch: Branch) -> None:
         if branch not in self._failed:
             try:
-                self._sort(self._newest[branch])
+                announced = tuple(sorted(self._announced[branch].values())[-_MOST_ANNOUNCED:])
+                before = tuple(self._recent.others_than(branch, announced))
+                self._sort(replace(self._newest[branch], announced=tuple(sorted((*before, *announced)))))
+                self._recent.keep(branch, announced)
             except MaintenanceError as error:
                 self._failed[branch] = error
             else:
@@ -78,7 +111,7 @@ class Commits:
             return
         table = runtime.open_table(hint.table, hint.branch, self._context)
         try:
-            found = triage(table, hint.snapshot_id, runtime.settings.min_interval_ms, hint.etag)
+            found = triage(table, hint.snapshot_id, runtime.settings.min_interval_ms, hint.etag, hint.announced)
         finally:
             runtime.telemetry.count_requests(table.counter.snapshot())
         if found.is_due:
@@ -98,6 +131,9 @@ class Commits:
         return tuple(_as_hint(hint, name, accounts) for hint in hints_of_document(document, name))
 
     def _keep_newest(self, hint: Hint) -> None:
+        told = self._announced.setdefault((hint.table, hint.branch), {})
+        for each in hint.announced:
+            told.setdefault((each.id, each.etag), each)
         known = self._newest.get((hint.table, hint.branch))
         if known is None or _rank(hint) > _rank(known):
             self._newest[hint.table, hint.branch] = hint
@@ -111,4 +147,4 @@ def _rank(hint: Hint) -> float:
 def _as_hint(hint: CommitHint, name: str, accounts: frozenset[str]) -> Hint:
     if hint.account is not None and accounts and hint.account not in accounts:
         raise wrong_type(name, "account", "an account of this deployment", hint.account)
-    return Hint(hint.location, hint.branch, hint.snapshot_id, hint.etag)
+    return Hint(hint.location, hint.branch, hint.snapshot_id, hint.etag, hint.announced)

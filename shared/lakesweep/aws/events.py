@@ -14,9 +14,11 @@ with Amazon SQS" (AWS Lambda Developer Guide).
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from urllib.parse import unquote_plus
 
 from lakesweep.errors import FormatError
+from lakesweep.format.codec import is_count
 from lakesweep.format.names import branch_name_of, snapshot_id_of
 from lakesweep.format.values.json_document import (
     describe,
@@ -28,6 +30,7 @@ from lakesweep.format.values.json_document import (
     shorten,
     wrong_type,
 )
+from lakesweep.model.commits.seen import Announced
 from lakesweep.model.roots import MAIN
 
 _MAX_ETAG = 100
@@ -48,6 +51,15 @@ class CommitHint:
     """Account of the event bus that delivered the event; a notification does not contain it."""
     etag: str | None = field(default=None, compare=False)
     """The ETag of the snapshot: after a rollback, another snapshot may have the same id."""
+    time_ms: int = field(default=0, compare=False)
+    """When S3 had written it; 0: the event does not tell."""
+    size_bytes: int = field(default=0, compare=False)
+    """0: the event does not tell."""
+
+    @property
+    def announced(self) -> tuple[Announced, ...]:
+        """Return the snapshot as the event announced it, if that is enough to recognise it."""
+        return (Announced(self.snapshot_id, self.etag, self.time_ms, self.size_bytes),) if self.etag else ()
 
 
 def coalesce(hints: Iterable[CommitHint]) -> tuple[CommitHint, ...]:
@@ -137,7 +149,8 @@ def _hints_of_record(record: object, name: str, *, may_wrap: bool) -> Iterator[C
             return
         detail = get_object(record, "s3", name)
         bucket, key = _bucket_and_key(detail, name)
-        yield from _hint(bucket, _decoded(key, name), _etag(detail, "eTag", name))
+        for hint in _hint(bucket, _decoded(key, name), _etag(detail, "eTag", name)):
+            yield replace(hint, time_ms=_time_ms(record.get("eventTime")), size_bytes=_size(detail, name))
     else:
         found = get_str(record, "eventSource", name)
         raise wrong_type(name, "eventSource", "aws:s3 or aws:sqs" if may_wrap else "aws:s3", found)
@@ -149,7 +162,7 @@ def _hints_of_eventbridge(event: dict[str, object], name: str) -> Iterator[Commi
     account = get_str(event, "account", name)
     detail = get_object(event, "detail", name)
     for hint in _hint(*_bucket_and_key(detail, name), _etag(detail, "etag", name)):
-        yield replace(hint, account=account)
+        yield replace(hint, account=account, time_ms=_time_ms(event.get("time")), size_bytes=_size(detail, name))
 
 
 def _hint(bucket: str, key: str, etag: str | None) -> Iterator[CommitHint]:
@@ -161,6 +174,20 @@ def _etag(detail: dict[str, object], key: str, name: str) -> str | None:
     """Return the ETag of a new object as a listing has it. An event without one is valid."""
     found = get_object(detail, "object", name).get(key)
     return found.strip('"') if isinstance(found, str) and found.isascii() and len(found) <= _MAX_ETAG else None
+
+
+def _time_ms(found: object) -> int:
+    """Return the time of an event. An event without one is valid."""
+    try:
+        return max(0, int(datetime.fromisoformat(str(found)).timestamp() * 1000))
+    except (ValueError, OverflowError, OSError):
+        return 0
+
+
+def _size(detail: dict[str, object], name: str) -> int:
+    """Return the size of a new object. An event without one is valid."""
+    found = get_object(detail, "object", name).get("size")
+    return found if is_count(found) else 0
 
 
 def _bucket_and_key(detail: dict[str, object], name: str) -> tuple[str, str]:

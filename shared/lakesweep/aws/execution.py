@@ -74,8 +74,13 @@ def _run(runtime: Runtime, table: Table, message: Hint | Work, known: BranchStat
             run_id=message.plan_id,
             manual=message.manual,
         )
-    most = MAX_ACTIONS_IN_PLACE if isinstance(message, Hint) else None
-    return maintain(table, MaintainArguments(max_actions=most, is_due=True, known=known), execute=may_delete)
+    arguments = MaintainArguments(
+        announced=message.announced,
+        max_actions=MAX_ACTIONS_IN_PLACE if isinstance(message, Hint) else None,
+        is_due=True,
+        known=known,
+    )
+    return maintain(table, arguments, execute=may_delete)
 
 
 def _follow_up(runtime: Runtime, message: Hint | Work, report: RunReport) -> None:

@@ -24,6 +24,7 @@ def dedup_id_of(message: Hint | Commit) -> str:
     else:
         is_new = message.snapshot_id is None and message.hop > 0
         words = (message.table, message.branch, str(message.snapshot_id), message.etag or "", str(message.hop))
+        words += tuple(f"{each.id} {each.etag}" for each in message.announced)
     if is_new:
         return uuid.uuid4().hex
     return hashlib.sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()

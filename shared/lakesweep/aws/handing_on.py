@@ -16,7 +16,9 @@ SOON_S = 5
 
 def go_on(runtime: Runtime, message: Hint | Work, why: str, delay_s: int = AT_ONCE_S) -> None:
     """Continue with more time: the larger executor finishes plans that have begun."""
-    work = message if isinstance(message, Work) else Work(message.table, message.branch, hop=message.hop)
+    work = message
+    if isinstance(message, Hint):
+        work = Work(message.table, message.branch, announced=message.announced, hop=message.hop)
     runtime.telemetry.count("Continuations")
     send(runtime, work, why, delay_s)
 
@@ -38,7 +40,7 @@ def ask_for_commits(runtime: Runtime, report: "RunReport") -> None:
 def pass_like(message: Hint | Work) -> Hint | Work:
     """Return a message that asks the same function for a whole pass."""
     if isinstance(message, Work):
-        return Work(message.table, message.branch, hop=message.hop)
+        return Work(message.table, message.branch, announced=message.announced, hop=message.hop)
     # Drop the commit's number: by then another commit may be the newest.
     return replace(message, snapshot_id=None, etag=None)
 

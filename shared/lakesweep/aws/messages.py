@@ -11,9 +11,10 @@ from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import Annotated, Any
 
 from lakesweep.errors import FormatError, RefusedError
-from lakesweep.format.codec import Check, Id, Text, from_json
+from lakesweep.format.codec import Check, Id, Text, from_json, to_json
 from lakesweep.format.names import branch_name_of
 from lakesweep.format.values.json_document import describe, get_int, parse_object, require_str, wrong_type
+from lakesweep.model.commits.seen import Announced
 from lakesweep.model.roots import MAIN
 from lakesweep.storage.keys import is_key
 
@@ -59,6 +60,8 @@ class Hint:
     """The commit that an event announced."""
     etag: Text | None = None
     """The ETag of its snapshot, if the event had it."""
+    announced: tuple[Announced, ...] = ()
+    """This commit and earlier ones, as events announced them; ascending by id."""
     hop: Hop = 0
 
     kind = "hint"
@@ -77,6 +80,8 @@ class Work:
     """The sender has confirmed the plan, which needs a confirmation."""
     manual: bool = False
     """A person requested this plan. So the fleet policy can pause the table, but not prevent the execution."""
+    announced: tuple[Announced, ...] = ()
+    """Commits, as events announced them; only with a whole pass."""
     hop: Hop = 0
 
     @property
@@ -232,7 +237,7 @@ def to_body(message: Message) -> str:
 def _words(message: Message) -> dict[str, object]:
     """Return the fields that a message of its kind has in addition."""
     if isinstance(message, Work) and message.plan_id is None:
-        return {"table": message.table, "branch": message.branch}
+        return {"table": message.table, "branch": message.branch, "announced": message.announced}
     return {each.name: getattr(message, each.name) for each in fields(message) if each.name != "hop"}
 
 
@@ -275,25 +280,20 @@ def message_of(document: dict[str, object], name: str) -> Message:
     if kind == "execute":
         require_str(document, "plan_id", name)
     elif kind == "maintain":
-        document = {each: document.get(each) for each in ("table", "branch", "hop")}
+        document = {each: document.get(each) for each in ("table", "branch", "announced", "hop")}
     members = {each.name: _member(document, each) for each in fields(of_kind)}
     found: Message = from_json(of_kind, members if of_kind is Work else {**members, "kind": kind}, name)
     return found
 
 
-_OF_KIND: Mapping[str, type[Message]] = {
-    Hint.kind: Hint,
-    "maintain": Work,
-    "execute": Work,
-    **{
-        each.kind: each for each in (Commit, Sweep, TagSweep, SparkScan, SparkPoll, OrphanScan, OrphanTask, OrphanSweep)
-    },
-}
+_OTHERS = (Commit, Sweep, TagSweep, SparkScan, SparkPoll, OrphanScan, OrphanTask, OrphanSweep)
+_OF_KIND: dict[str, type[Message]] = {Hint.kind: Hint, "maintain": Work, "execute": Work}
+_OF_KIND |= {each.kind: each for each in _OTHERS}
 
 
 def _member(document: dict[str, object], each: Field[Any]) -> object:
     """Return the value of a field, or the default of an absent one. A flag counts only if it is true."""
     value = document.get(each.name)
     if value is None or (each.default is False and value is not True) or (each.default == MAIN and value == ""):
-        return {} if each.default_factory is dict else None if each.default is MISSING else each.default
+        return {} if each.default_factory is dict else None if each.default is MISSING else to_json(each.default)
     return value

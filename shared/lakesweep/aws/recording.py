@@ -3,6 +3,7 @@
 from typing import Any
 
 from lakesweep.aws.telemetry import Telemetry
+from lakesweep.model.commits.lost import count_lost
 from lakesweep.model.commits.manifests import ManifestsReport
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Delete, Plan, Put
@@ -29,6 +30,7 @@ _STATUS = {
     "refused": REFUSED,
     "stale": "RunsStale",
     "damaged": "RunsDamaged",
+    "commit_lost": "RunsDone",
 }
 _WARNED = frozenset({REFUSED, "RunsPartial", "RunsDamaged"})
 
@@ -42,7 +44,8 @@ def record(telemetry: Telemetry, report: RunReport) -> None:
         if value:
             telemetry.count(name, value)
     telemetry.count_requests(report.requests)
-    say = telemetry.warn if status_metric(report) in _WARNED else telemetry.tell
+    is_warning = status_metric(report) in _WARNED or report.all_lost()
+    say = telemetry.warn if is_warning else telemetry.tell
     say(f"{report.operation} of {report.table}: {report.told_status}", run=document)
 
 
@@ -62,8 +65,10 @@ def _totals_of(report: RunReport) -> dict[str, int]:
     be continued, so it reports them only when all are deleted.
     """
     outcome = sum((step.outcome for step in report.leaves() if step.outcome is not None), Outcome())
+    lost = report.all_lost()
     codes = [step.refusal.code for step in report.leaves() if step.refusal is not None]
-    commits = [commit for step in report.leaves() if step.commits is not None for commit in step.commits.made]
+    reported = [step.commits for step in report.leaves() if step.commits is not None]
+    commits = [commit for each in reported for commit in each.made]
     ran = [(step, step.plan) for step in report.leaves() if step.executed and step.plan is not None]
     return {
         "ObjectsDeleted": outcome.deleted,
@@ -75,7 +80,10 @@ def _totals_of(report: RunReport) -> dict[str, int]:
             if step.operation == expire_tags.OPERATION and step.status == "done"
         ),
         "CommitsMade": len(commits),
-        "CommitsReplaced": sum(commit.replaced for commit in commits) + codes.count(REPLACED),
+        "CommitsReplaced": sum(commit.replaced for commit in commits)
+        + sum(each.replaced for each in reported)
+        + count_lost(lost, ours=True),
+        "CommitsLost": count_lost(lost, ours=False),
         "CommitsFailed": sum(code in GIVEN_UP for code in codes),
         "ManifestsMerged": sum(_merged(step) for step in report.leaves()),
         "PartitionsDropped": sum(commit.partitions for commit in commits),

@@ -66,7 +66,7 @@ def _triage(runtime: Runtime, table: Table, hint: Hint) -> Triage:
     """Run triage on a commit once more, since another pass may have seen it meanwhile."""
     if hint.snapshot_id is None:
         return Triage(True)
-    found = triage(table, hint.snapshot_id, runtime.settings.min_interval_ms, hint.etag)
+    found = triage(table, hint.snapshot_id, runtime.settings.min_interval_ms, hint.etag, hint.announced)
     if found.wait_ms:
         send(runtime, hint, "the last pass was too recent", -(-found.wait_ms // 1000))
     return found

@@ -38,8 +38,7 @@ from lakesweep.storage.retries import told
 Document = Mapping[str, object]
 
 REFUSED = 3
-PARTIAL = 4
-DAMAGED = 4
+PARTIAL = DAMAGED = 4
 _SIGNALS = 128
 """If a signal stopped a command, its exit code is this number plus the number of the signal."""
 _NO_TABLE = "not_a_table"
@@ -47,7 +46,8 @@ _NO_TABLE = "not_a_table"
 _NO_BUCKET = "no_such_bucket"
 _BADNESS = (0, REFUSED, 2, 5, 1, PARTIAL)
 """Exit codes of branches and tables, the worst last: 2 is wrong usage, 5 a held lease, 1 an error, 4 a partial run."""
-_EXIT_CODES = {"planned": 0, "done": 0, "nothing_to_do": 0, "refused": REFUSED, "partial": PARTIAL, "damaged": DAMAGED}
+_EXIT_CODES = dict.fromkeys(("planned", "done", "nothing_to_do"), 0) | {"refused": REFUSED, "partial": PARTIAL}
+_EXIT_CODES |= {"damaged": DAMAGED, "commit_lost": DAMAGED}
 
 
 @told(say)

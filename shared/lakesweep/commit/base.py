@@ -31,6 +31,8 @@ class Base:
     schema_ref: DocumentRef
     since: tuple[Root, ...] = ()
     """On a later attempt: the snapshots after the former base, ascending, up to and including `root`."""
+    first_schema_ms: int = 0
+    """When the store wrote the first schema; see `model.commits.replaced.Around`."""
     is_restart: bool = False
     """The former base is gone or was changed, or the snapshots since are not all there. So nothing that was prepared
     may be used again."""
@@ -91,6 +93,7 @@ def read_base(store: Store, branch: str, former: Base | None = None) -> Base | N
             schema=schema,
             schema_ref=listing.schemas[-1],
             since=found.roots if refs else (),
+            first_schema_ms=listing.schemas[0].modified_ms,
             is_restart=former is not None and refs is None,
         )
     raise StorageError(

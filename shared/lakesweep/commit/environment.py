@@ -8,7 +8,8 @@ from lakesweep.commit.base import Base
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import LeaseDocument
 from lakesweep.format.snapshot import Snapshot
-from lakesweep.storage.clock import Stopwatch
+from lakesweep.model.commits.seen import SeenSnapshot
+from lakesweep.storage.clock import Stopwatch, wall_ms
 from lakesweep.storage.store import Store
 from lakesweep.storage.wrappers.remembering import RememberingStore
 
@@ -75,6 +76,20 @@ class Committed:
     """Why the status is not `committed`."""
     code: str = ""
     """The code word for the message."""
+    made: SeenSnapshot | None = None
+    """The snapshot as it was published, if the store answered that."""
+    told: tuple[tuple[int, int], ...] = ()
+    """Ids and numbers of the replaced snapshots; see `model.commits.seen`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the state of the last pass says of the branch's former snapshots."""
+
+    judged: frozenset[tuple[int, int]] = frozenset()
+    """Ids and numbers of snapshots that were told as lost, or that something else happened to."""
+    rewritten_ms: int = 0
+    """When Lakesweep last rolled the branch back, or fast-forwarded it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +116,10 @@ class CommitEnvironment:
     """What the first attempt builds on, if the caller has just read it."""
     lease: LeaseDocument | None = None
     """The lease, if the caller has just read it."""
+    clock_ms: Callable[[], int] = wall_ms
+    """The caller's own clock."""
+    known: Callable[[], Known] = Known
+    """Reads the state of the last pass. Called only if another snapshot is in the place of the last commit."""
 
     @property
     def what(self) -> str:

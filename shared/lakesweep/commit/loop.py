@@ -15,25 +15,24 @@ from lakesweep.commit.base import Base, read_base
 from lakesweep.commit.early import EarlyFiles
 from lakesweep.commit.environment import Attempt, CommitEnvironment, Committed, Prepare, Prepared, Status
 from lakesweep.commit.files import check_prepared, probe, write_files
+from lakesweep.commit.former import became
 from lakesweep.commit.publish import Published, Publishing, seen_at
 from lakesweep.commit.retries import retries_of
 from lakesweep.control.commit_record import CommitRecord
 from lakesweep.control.lease import Lease, LeaseDocument, acquire, read_lease, refuse_held
 from lakesweep.control.noticed import NoticingStore
 from lakesweep.errors import (
-    FormatError,
     LeaseHeldError,
     MaintenanceError,
     ObjectNotFoundError,
     RefusedError,
-    UnsupportedFormatError,
 )
-from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.format.snapshot_writer import write_snapshot
+from lakesweep.model.commits.seen import SeenSnapshot
+from lakesweep.model.identity import number_of
 from lakesweep.model.roots import branch_dir
 from lakesweep.model.safety import ORPHAN_AGE_MS, SEEN_AGAIN_S
 from lakesweep.storage.clock import Stopwatch
-from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 
 
 def commit(env: CommitEnvironment, prepare: Prepare) -> Committed:
@@ -73,6 +72,9 @@ class _Committing:
         self._last: Published | None = None
         """Why the latest attempt failed."""
         self._warnings: list[str] = []
+        self._told: list[tuple[int, int]] = []
+        """Ids and numbers of replaced snapshots."""
+        self._made: SeenSnapshot | None = None
 
     def run(self) -> Committed:
         """Make attempts until one ends the commit."""
@@ -100,25 +102,12 @@ class _Committing:
 
     def _compare(self, record: CommitRecord, base: Base) -> None:
         """Notice that the last commit was replaced."""
-        path = f"{branch_dir(self._env.branch)}snapshot/snapshot-{record.id}"
-        try:
-            body = base.root.body if record.id == base.id else self._env.table.read(path, MAX_DOCUMENT_BYTES).data
-            uuid = parse_snapshot(body, path).uuid
-        except ObjectNotFoundError:
-            return  # expired or rolled back
-        except (FormatError, UnsupportedFormatError):
-            uuid = None
-        if uuid == record.uuid:
-            return
-        is_certain = record.state == "published"
-        self._replaced += is_certain
-        did, then = ("committed", "replaced it, or committed after a rollback") if is_certain else (
-            "was about to commit", "committed first, or replaced it",
-        )  # fmt: skip
-        self._warn(
-            f"{path}: expected the snapshot {record.uuid} that run {record.run_id} {did}, found "
-            f"{uuid or 'one without uuid'}; another writer {then}"
-        )
+        sentence, told = became(self._env, record, base)
+        if sentence:
+            self._warn(sentence)
+        if told:
+            self._replaced += 1
+            self._told.append(record.seen.key)
 
     def _attempt(self, base: Base) -> Committed | None:
         """Make one attempt; `None`: another writer was first, or replaced the snapshot."""
@@ -160,7 +149,7 @@ class _Committing:
         if published.state == "ours":
             return self._look_again(attempt, prepared.snapshot.id, body)
         if published.state == "replaced":
-            self._replaced += 1
+            self._was_replaced()
         return self._final(published, attempt, prepared)
 
     def _ask_early(self) -> None:
@@ -173,7 +162,8 @@ class _Committing:
     def _publish(self, attempt: Attempt, snapshot_id: int, body: bytes, begun: Stopwatch) -> Published:
         """Publish a prepared snapshot under the lease."""
         env = self._env
-        record = CommitRecord(snapshot_id, attempt.uuid, env.run_id, "publishing")
+        told = tuple(number for _, number in self._told)
+        record = CommitRecord(snapshot_id, attempt.uuid, env.run_id, "publishing", replaced=told)
         lease = self._take(record)
         publishing = Publishing(env, lease, attempt.base, snapshot_id, body)
         try:
@@ -182,7 +172,11 @@ class _Committing:
                 return Published("not_newest", f"{env.what}: the attempt took too long", "commit_conflict")
             published = publishing.run()
             if published.is_written:
-                lease.commits[env.branch] = replace(record, state="published")
+                record = replace(record, state="published")
+                if publishing.etag is not None:
+                    record = replace(record, number=number_of(publishing.etag), modified_ms=env.table.now_ms())
+                    self._made = replace(record.seen, size_bytes=len(body), seen_ms=env.clock_ms())
+                lease.commits[env.branch] = record
             return published
         finally:
             self._may_reuse &= not publishing.was_sent
@@ -217,7 +211,7 @@ class _Committing:
                 self._warn(f"{path} was committed, but not looked at again; the next commit does so: {error}")
                 seen = "ours"
             if seen == "other":
-                self._replaced += 1
+                self._was_replaced()
                 self._last = Published("replaced", f"{path}: another writer replaced it", "commit_replaced")
                 return None
             if seen == "absent":
@@ -225,6 +219,13 @@ class _Committing:
                     f"{path} was committed, and is gone {SEEN_AGAIN_S:.0f} s later: a rollback or expiry took it"
                 )
         return self._ended("committed", snapshot_id=snapshot_id, uuid=attempt.uuid)
+
+    def _was_replaced(self) -> None:
+        """Count a snapshot of this commit that was replaced."""
+        self._replaced += 1
+        if self._made is not None:
+            self._told.append(self._made.key)
+            self._made = None
 
     def _final(self, published: Published, attempt: Attempt, prepared: Prepared) -> Committed | None:
         """Return how the commit ended if another attempt would be wrong; `None`: it may be made."""
@@ -255,4 +256,8 @@ class _Committing:
     def _ended(
         self, status: Status, message: str = "", code: str = "", snapshot_id: int | None = None, uuid: str | None = None
     ) -> Committed:
-        return Committed(status, snapshot_id, uuid, self._number, self._replaced, tuple(self._warnings), message, code)
+        made = self._made if status == "committed" else None
+        warnings, told = tuple(self._warnings), tuple(self._told)
+        return Committed(
+            status, snapshot_id, uuid, self._number, self._replaced, warnings, message, code, made=made, told=told
+        )

@@ -81,7 +81,7 @@ class Publishing:
     """A put was sent, and nothing shows that it had no effect."""
     was_sent: bool = False
     """A put was sent, whatever became of it."""
-    _etag: str | None = None
+    etag: str | None = None
     """What the put answered; `None`: there was no answer that it succeeded."""
     _warnings: list[str] = field(default_factory=list)
 
@@ -172,7 +172,7 @@ class Publishing:
         """Send the put once, and return why it failed."""
         was_in_doubt, self.may_exist, self.was_sent = self.may_exist, True, True
         try:
-            self._etag = self._store.put(self.path, self.body, if_absent=True)
+            self.etag = self._store.put(self.path, self.body, if_absent=True)
         except (StorageError, LeaseLostError) as error:
             self.may_exist = was_in_doubt or not _had_no_effect(error)
             return error
@@ -243,7 +243,7 @@ class Publishing:
 
     def _is_listed(self, snapshots: tuple[RootRef, ...] | None) -> bool:
         """Tell whether a listing shows the snapshot as the put left it, so that it need not be read."""
-        return self._etag is not None and any(ref.id == self.id and ref.etag == self._etag for ref in snapshots or ())
+        return self.etag is not None and any(ref.id == self.id and ref.etag == self.etag for ref in snapshots or ())
 
     def _check_base(self, snapshots: tuple[RootRef, ...] | None) -> Published | None:
         """Make sure that the snapshot follows its base; `None`: it does, or nobody knows."""

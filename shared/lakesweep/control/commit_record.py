@@ -11,6 +11,7 @@ from typing import Literal
 
 from lakesweep.errors import FormatError
 from lakesweep.format.codec import is_count, is_id
+from lakesweep.model.commits.seen import SeenSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +24,21 @@ class CommitRecord:
     run_id: str
     state: Literal["publishing", "published"]
     """`publishing`: the run died, or could not find out whether the snapshot exists."""
+    number: int = 0
+    """A number derived from the ETag of the snapshot; 0: the store did not answer it."""
+    modified_ms: int = 0
+    """When the snapshot was written, by the store's clock; 0: not known."""
+    replaced: tuple[int, ...] = ()
+    """The same numbers of snapshots of this run that were replaced, and committed again: they have been told."""
 
     def to_json(self) -> dict[str, object]:
-        """Return its form in the lease."""
-        return asdict(self)
+        """Return its form in the lease, without what is not known."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+    @property
+    def seen(self) -> SeenSnapshot:
+        """Return the snapshot as it was published."""
+        return SeenSnapshot(self.id, self.number, self.modified_ms, uuid=self.uuid, is_ours=True)
 
 
 def commits_of(value: object, path: str) -> dict[str, CommitRecord]:
@@ -53,4 +65,7 @@ def _record_of(value: object, path: str) -> CommitRecord:
         raise FormatError(f"{path}: expected a commit with id, uuid, run_id and state")
     if state != "publishing" and state != "published":
         raise FormatError(f"{path}: expected a commit that is publishing or published, found {str(state)[:100]!r}")
-    return CommitRecord(snapshot_id, uuid, run_id, state)
+    number, modified_ms = (value if is_count(value := document.get(key)) else 0 for key in ("number", "modified_ms"))
+    replaced = document.get("replaced")
+    numbers = tuple(filter(is_count, replaced)) if isinstance(replaced, list) else ()
+    return CommitRecord(snapshot_id, uuid, run_id, state, number, modified_ms, numbers)

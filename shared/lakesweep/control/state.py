@@ -9,22 +9,27 @@ different first schema.
 """
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
 from lakesweep.errors import FormatError, ObjectNotFoundError
-from lakesweep.format.codec import is_number
+from lakesweep.format.codec import Number, from_json, is_number
 from lakesweep.format.snapshot import Snapshot
+from lakesweep.model.commits.replaced import GRAIN_MS
+from lakesweep.model.commits.seen import Announced, SeenSnapshot
 from lakesweep.model.identity import number_of
 from lakesweep.model.safety import STATE_AHEAD_MS, STATE_LIFETIME_MS
 
-STATE_FORMAT_VERSION = 6
+STATE_FORMAT_VERSION = 7
 NEVER_MS = 1 << 62
 """A time that never comes."""
 BATCH_IDENTIFIER = (1 << 63) - 1
 """Paimon's commit identifier of batch jobs."""
 BATCH_COMMITS, ALL_COMMITS = 1, 2
 _NAME = "state.json"
+_SEEN = {"newest": tuple[SeenSnapshot, ...], "judged": tuple[tuple[Number, Number], ...]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,12 @@ class BranchState:
     """Lists of manifests are looked at only after this time: that of the last look, and the interval between looks."""
     manifest_snapshot: int = 0
     """The first snapshot whose list may be too long."""
+    rewritten_ms: int = 0
+    """When Lakesweep last rolled the branch back, or fast-forwarded it, or made it."""
+    newest: tuple[SeenSnapshot, ...] = ()
+    """The newest snapshots that a pass saw, or that Lakesweep committed since; ascending by id."""
+    judged: tuple[tuple[int, int], ...] = ()
+    """Ids and numbers of snapshots that were replaced, or that something else happened to. They were told once."""
 
     def wants_nothing(self, latest_id: int, now_ms: int) -> bool:
         """Tell whether tags, commits and retention need no pass, given that `latest_id` is the newest snapshot.
@@ -115,6 +126,28 @@ class BranchState:
         """Tell whether the snapshot with id `latest_id` and this ETag is the one that the pass saw."""
         return etag is not None and number_of(etag) == self.latest_number
 
+    def contradicts(self, announced: Announced) -> bool:
+        """Tell whether an event shows that another snapshot has, or had, the id of one that the state knows.
+
+        A late or repeated event shows nothing new. One below the newest known snapshot does, if it was written later.
+        """
+        seen = announced.seen
+        if seen.key in self.judged or not self.newest:
+            return False
+        known = next((each for each in self.newest if each.id == seen.id), None)
+        if known is not None:
+            return known.number != seen.number
+        newest = self.newest[-1]
+        return seen.id < newest.id and seen.modified_ms > newest.modified_ms + GRAIN_MS
+
+    def are_same(self, found: Mapping[int, str]) -> bool:
+        """Tell whether the known snapshots are the same in a listing, as far as it shows them.
+
+        Args:
+            found: Id -> ETag.
+        """
+        return all(number_of(found[each.id]) == each.number for each in self.newest if each.id in found)
+
     def is_ahead(self, now_ms: int) -> bool:
         """Tell whether the clock of the pass was wrong."""
         return self.checked_ms - now_ms > STATE_AHEAD_MS
@@ -145,7 +178,7 @@ class BranchState:
         return by_watermark or by_batch or self.tag_commits == ALL_COMMITS
 
 
-_NO_TAGS = {
+_NO_TAGS: dict[str, Any] = {
     field.name: field.default
     for field in dataclasses.fields(BranchState)
     if field.name.startswith("tag") and isinstance(field.default, int)
@@ -166,7 +199,7 @@ def always_due(latest_id: int, checked_ms: int) -> BranchState:
     )
 
 
-_NO_COMMITS = {
+_NO_COMMITS: dict[str, Any] = {
     field.name: field.default
     for field in dataclasses.fields(BranchState)
     if field.name.startswith(("partition", "manifest")) and isinstance(field.default, int)
@@ -178,14 +211,19 @@ def without_commits(state: BranchState) -> BranchState:
     return replace(state, **_NO_COMMITS)
 
 
+def commits_due(state: BranchState) -> BranchState:
+    """Return a copy of the state that makes the next pass look whether to commit."""
+    return replace(state, partition_from_ms=0, partition_next_ms=0, manifest_from_ms=0, manifest_snapshot=0)
+
+
 def without_tags(state: BranchState) -> BranchState:
     """Return a copy of the state without its tag fields."""
     return replace(state, **_NO_TAGS)
 
 
 def tags_alone(state: BranchState) -> BranchState:
-    """Return a state that has only the tag fields and the branch identity of this state."""
-    known = ("first_schema", "identity", *_NO_TAGS)
+    """Return a state that has only what this one has of tags, of the newest snapshots, and of the branch's identity."""
+    known = ("first_schema", "identity", "rewritten_ms", "newest", "judged", *_NO_TAGS)
     return replace(always_due(0, 0), **{name: getattr(state, name) for name in known})
 
 
@@ -216,7 +254,8 @@ def write_state(area: ControlArea, states: dict[str, BranchState]) -> None:
 
 
 def _state(value: object, path: str) -> BranchState:
-    names = [field.name for field in dataclasses.fields(BranchState)]
+    names = [field.name for field in dataclasses.fields(BranchState) if field.name not in _SEEN]
     if not isinstance(value, dict) or not all(is_number(value.get(name)) for name in names):
         raise FormatError(f"{path}: expected the numbers {', '.join(names)} of each branch")
-    return BranchState(**{name: value[name] for name in names})
+    seen = {name: from_json(kind, value.get(name), path, name) for name, kind in _SEEN.items()}
+    return BranchState(**{name: value[name] for name in names}, **seen)

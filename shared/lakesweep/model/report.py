@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lakesweep.errors import RefusedError
+from lakesweep.model.commits.lost import LostCommit
 from lakesweep.model.commits.report import CommitsReport
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Delete, Plan, Restore
 
 Status = Literal["planned", "done", "nothing_to_do", "refused", "partial", "stale"]
-ToldStatus = Literal["planned", "done", "nothing_to_do", "refused", "partial", "stale", "damaged"]
+ToldStatus = Literal["planned", "done", "nothing_to_do", "refused", "partial", "stale", "damaged", "commit_lost"]
 _SUCCESS = frozenset({"planned", "done", "nothing_to_do"})
 
 
@@ -56,6 +57,8 @@ class RunReport:
     """The only document that this call deleted is a tag that it had just written."""
     commits: CommitsReport | None = None
     """What the operation commits; only for operations that commit a snapshot."""
+    lost: tuple[LostCommit, ...] = ()
+    """Commits that a pass over one branch found lost."""
 
     @property
     def is_damaged(self) -> bool:
@@ -66,8 +69,10 @@ class RunReport:
 
     @property
     def told_status(self) -> ToldStatus:
-        """Return the status for callers: never a success for a damaged table."""
-        return "damaged" if self.status in _SUCCESS and self.is_damaged else self.status
+        """Return the status for callers: never a success for a damaged table, or one that has lost a commit."""
+        if self.status not in _SUCCESS:
+            return self.status
+        return "damaged" if self.is_damaged else "commit_lost" if self.all_lost() else self.status
 
     def all_warnings(self) -> tuple[str, ...]:
         """Return the warnings of the plan, the run and its steps."""
@@ -78,6 +83,10 @@ class RunReport:
         if self.steps is not None:
             return self.warnings + tuple(warning for step in self.steps for warning in step.all_warnings())
         return (self.plan.header.warnings if self.plan else ()) + self.warnings
+
+    def all_lost(self) -> tuple[LostCommit, ...]:
+        """Return the lost commits of all branches."""
+        return self.lost + tuple(commit for step in self.steps or () for commit in step.all_lost())
 
     def leaves(self) -> Iterator["RunReport"]:
         """Yield the reports of single steps, in order."""
@@ -125,6 +134,7 @@ class RunReport:
             **({"findings": findings} if findings else {}),
             **({"engine": dict(self.engine)} if self.engine is not None else {}),
             **({"commits": self.commits.to_json()} if self.commits is not None else {}),
+            **({"lost_commits": [commit.to_json() for commit in self.lost]} if self.lost else {}),
             "steps": [step.to_json() for step in self.steps] if self.steps is not None else None,
         }
 

@@ -97,6 +97,8 @@ class RootRef:
     path: str
     etag: str
     size_bytes: int
+    modified_ms: int = field(default=0, compare=False)
+    """When the store wrote it, if a listing showed it."""
 
     @property
     def id(self) -> int:

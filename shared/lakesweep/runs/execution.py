@@ -23,7 +23,7 @@ from lakesweep.runs.fleet import POLICY_ETAG, check_policy
 from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.manual import check_hand
 from lakesweep.runs.metadata_cache import keep
-from lakesweep.runs.pass_notes import invalidate
+from lakesweep.runs.pass_notes import invalidate, moved_from
 from lakesweep.runs.reports import PLAN_UNDONE, executed_report, refused
 from lakesweep.runs.session import Table
 from lakesweep.runs.table_environment import environment
@@ -168,7 +168,7 @@ def execute_plan(
             invalidate(table, plan.header.branch)
         if moves_roots(plan.actions):
             # A rollback leaves the other tags as the last pass saw them. Other branch rewrites may replace them.
-            invalidate(table, moved_branch(plan.actions), keeps_tags=plan.header.operation == "rollback")
+            moved_from(table, moved_branch(plan.actions), keeps_tags=plan.header.operation == "rollback")
         trusts_cache = begin.has_just_planned and not begin.asks_roots
         env = environment(table, area, plan, trusts_cache=trusts_cache)
         env = replace(env, check_policy=lambda: check_policy(table, manual=begin.manual))

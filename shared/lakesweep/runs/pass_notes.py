@@ -1,19 +1,24 @@
 """What a pass leaves for the next: the state by which `runs/pass_state.py` may skip it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
 
 from lakesweep.control.state import (
     NEVER_MS,
     BranchState,
     always_due,
+    commits_due,
     read_states,
     tags_alone,
     without_commits,
     without_tags,
     write_state,
 )
-from lakesweep.errors import FormatError
+from lakesweep.errors import FormatError, MaintenanceError
+from lakesweep.model.commits.lost import Looked
+from lakesweep.model.commits.seen import SeenSnapshot
 from lakesweep.model.identity import Identity, number_of
 from lakesweep.model.plan import PlanHeader
 from lakesweep.model.report import RunReport
@@ -22,6 +27,8 @@ from lakesweep.model.safety import STATE_AHEAD_MS, TAGS_SEEN_EVERY_MS
 from lakesweep.runs.pass_state import clock_ms
 from lakesweep.runs.session import Table
 
+Compare = Callable[[BranchState | None, Iterable[SeenSnapshot]], Looked]
+"""Compares a listing with what the last pass saw of the branch's newest snapshots, and of those of other branches."""
 MAX_WALK = 50
 """After this many snapshots that make no tag, a write of the state is worth its cost."""
 
@@ -38,7 +45,8 @@ class TagNote:
     def on(self, state: BranchState) -> BranchState:
         """Return the state with these facts."""
         due_ms = min(self.facts.get("tags_due_ms", NEVER_MS), self.seen_ms + TAGS_SEEN_EVERY_MS)
-        return replace(without_tags(state), **{**self.facts, "tags_due_ms": due_ms})
+        facts: dict[str, Any] = {**self.facts, "tags_due_ms": due_ms}
+        return replace(without_tags(state), **facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,8 @@ class CommitNote:
 
     def on(self, state: BranchState) -> BranchState:
         """Return the state with these facts."""
-        return replace(state, **self.facts)
+        facts: dict[str, Any] = dict(self.facts)
+        return replace(state, **facts)
 
 
 def remember(
@@ -63,8 +72,9 @@ def remember(
     *,
     commits: Sequence[CommitNote] = (),
     keeps_time: bool = False,
-) -> None:
-    """Keep the findings of a pass, if they could let the next pass be skipped.
+    compare: Compare | None = None,
+) -> Looked:
+    """Keep the findings of a pass, if they could let the next pass be skipped. Return what happened to snapshots.
 
     Args:
         table: One branch of a table, with its control location.
@@ -73,16 +83,17 @@ def remember(
         note: The findings of the steps on tags, `None` if there were none.
         commits: The facts about each step that commits, if the branch has it.
         keeps_time: Keep the time of each pass, even of a pass that only planned.
+        compare: Compares what the pass listed with what was seen before.
     """
     settled = {"done", "nothing_to_do", "planned"} if keeps_time else {"done", "nothing_to_do"}
     if table.area is None or not identity:
-        return
+        return Looked()
     state = None if any(step.told_status not in settled for step in steps) else _state_after(steps)
     # If the next commit needs a pass in any case, only facts about tags are worth a write: tags wait for no commit.
     is_worth_it = state is not None and (keeps_time or state.retains_all(state.latest_id + 1, state.checked_ms))
     has_news = any(each.is_new for each in commits)
-    if not is_worth_it and note is None and not has_news:
-        return
+    if not is_worth_it and note is None and not has_news and not _compared(table, compare).has_news:
+        return Looked()
     try:
         states = read_states(table.area)
     except FormatError:
@@ -91,7 +102,15 @@ def remember(
     if known is not None and known.identity not in (0, identity.number):
         # The state is of a former table, or of a former branch. If main changed, so did all branches.
         known, states = None, {} if table.ref.branch == MAIN else states
-    state = replace(state or known or always_due(0, 0), first_schema=identity.schema_id, identity=identity.number)
+    looked = _compared(table, compare, known, states)
+    state = replace(
+        state or known or always_due(0, 0),
+        first_schema=identity.schema_id,
+        identity=identity.number,
+        rewritten_ms=0 if known is None else known.rewritten_ms,
+        newest=looked.newest,
+        judged=looked.judged,
+    )
     if note is not None:
         state = note.on(state)
     elif known is not None and known.tags_due_ms > state.checked_ms:
@@ -100,19 +119,44 @@ def remember(
     state = without_commits(state)
     for each in commits:
         state = each.on(state)
+    if any(commit.is_ours for commit in looked.lost):
+        state = commits_due(state)  # what the lost commit did is left to do
     if (
         known is None
         or keeps_time
         or has_news
+        or looked.has_news
         or (_differs(known, state) if is_worth_it else _hides_tags(known, state, note))
     ):
         write_state(table.area, {**states, table.ref.branch: state})
+    return looked
+
+
+def _compared(
+    table: Table,
+    compare: Compare | None,
+    known: BranchState | None = None,
+    states: Mapping[str, BranchState] = MappingProxyType({}),
+) -> Looked:
+    """Compare what was seen of a branch with the listing of the pass. If a request fails, the next pass compares."""
+    left = Looked() if known is None else Looked(known.newest, known.judged)
+    if compare is None:
+        return left
+    try:
+        return compare(
+            known, [seen for name, each in states.items() if name != table.ref.branch for seen in each.newest]
+        )
+    except MaintenanceError as error:
+        sentence = (
+            f"table {table.ref}: the newest snapshots were not compared with those that were seen before: {error}"
+        )
+        return replace(left, warnings=(sentence,))
 
 
 def _differs(known: BranchState, state: BranchState) -> bool:
     """Tell whether two states differ. A different time alone does not count, unless it would hide a due tag."""
-    same = {"checked_ms": 0, "tags_due_ms": 0}
-    return replace(known, **same) != replace(state, **same) or _is_late(known, state)
+    known_facts, facts = (replace(each, checked_ms=0, tags_due_ms=0, newest=()) for each in (known, state))
+    return known_facts != facts or _is_late(known, state)
 
 
 def _hides_tags(known: BranchState, state: BranchState, note: TagNote | None) -> bool:
@@ -132,27 +176,47 @@ def _is_late(known: BranchState, state: BranchState) -> bool:
     return is_late or known.is_ahead(state.checked_ms) or known.is_over(state.checked_ms)
 
 
-def invalidate(table: Table, branch: str, *, keeps_tags: bool = True) -> None:
+def invalidate(table: Table, branch: str) -> None:
     """Invalidate the state of the last pass over a branch, so that the next pass looks.
 
     Args:
         table: Any branch of the table, with its control location.
         branch: The branch.
-        keeps_tags: The facts about tags are still valid.
     """
-    if table.area is None:
+    if (states := _readable_states(table)) is not None and branch in states:
+        _put_in_place(table, states, branch, tags_alone(states[branch]))
+
+
+def moved_from(table: Table, branch: str, *, keeps_tags: bool) -> None:
+    """Invalidate the state of a branch that Lakesweep rewrites now. Its snapshots become others, and no commit is lost.
+
+    Args:
+        table: Any branch of the table, with its control location.
+        branch: The branch.
+        keeps_tags: It is rolled back, so the facts about tags are still valid.
+    """
+    if (states := _readable_states(table)) is None:
         return
+    left = tags_alone(states.get(branch) or always_due(0, 0))
+    # Another branch may be made or deleted by this. A state would have each sweep ask for one that is gone.
+    rewritten_ms = clock_ms(table) if keeps_tags or branch == MAIN else 0
+    left = replace(left if keeps_tags else without_tags(left), rewritten_ms=rewritten_ms, newest=(), judged=())
+    _put_in_place(table, states, branch, left)
+
+
+def _readable_states(table: Table) -> dict[str, BranchState] | None:
+    """Return the states of all branches; `None`: nobody keeps them, or the document is damaged and answers nothing."""
     try:
-        states = read_states(table.area)
+        return None if table.area is None else read_states(table.area)
     except FormatError:
-        return  # a damaged document answers for no branch
-    if branch not in states:
-        return
-    left = tags_alone(states[branch])
+        return None
+
+
+def _put_in_place(table: Table, states: dict[str, BranchState], branch: str, left: BranchState) -> None:
     after = {name: state for name, state in states.items() if name != branch}
-    if keeps_tags and left.tags_due_ms < NEVER_MS:
+    if left.tags_due_ms < NEVER_MS or left.newest or left.rewritten_ms:
         after[branch] = left
-    if after != states:
+    if table.area is not None and after != states:
         write_state(table.area, after)
 
 
@@ -201,8 +265,9 @@ def _state_after(steps: Sequence[RunReport]) -> BranchState | None:
 
 def _state_of(header: PlanHeader) -> BranchState | None:
     """Return the state in a plan, `None` if a stored plan has fields that this version does not know."""
+    facts: dict[str, Any] = dict(header.next_pass)
     try:
-        return _seen(BranchState(**header.next_pass), header)
+        return _seen(BranchState(**facts), header)
     except TypeError:
         return None
 

@@ -4,13 +4,14 @@ It can only skip work, never cause any. An event comes for every commit, and mos
 the last pass, the newest snapshot and the newest schema answer the question.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lakesweep.control.state import BranchState, read_states
 from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.names import snapshot_id_of
 from lakesweep.format.snapshot import parse_snapshot
+from lakesweep.model.commits.seen import Announced
 from lakesweep.model.identity import Identity, identity_of, number_of
 from lakesweep.model.roots import MAIN, BranchListing, branch_dir
 from lakesweep.runs.session import Table
@@ -82,16 +83,28 @@ def newest_since(table: Table, state: BranchState) -> int | None:
     After a rollback, new commits use the ids again. One listing shows this, and costs what LATEST and a look for a
     newer snapshot cost together.
     """
-    folder, latest = f"{branch_dir(table.ref.branch)}snapshot/", str(state.latest_id)
-    # Ids with more digits are listed before the others, and so close to such ids the listing begins with the first.
-    after = latest[:-1] if len(str(state.latest_id + MAX_AHEAD)) == len(latest) else ""
-    pages = table.store.list_range(folder, f"{folder}snapshot-{after}")
-    listed = ((snapshot_id_of(each.key.removeprefix(folder)), each.etag) for page in pages for each in page)
-    found = {snapshot_id: etag for snapshot_id, etag in listed if snapshot_id is not None}
-    if not state.is_latest(found.get(state.latest_id)):
+    first = min([state.latest_id, *(each.id for each in state.newest)])
+    found = _listed_from(table, first, state.latest_id + MAX_AHEAD)
+    if not state.is_latest(found.get(state.latest_id)) or not state.are_same(found):
         return None
     newest = max(found)
     return newest if newest < state.latest_id + MAX_AHEAD else None
+
+
+def _listed_from(table: Table, first: int, last: int) -> dict[int, str]:
+    """List the snapshots from an id on, and some before it. Return id -> ETag.
+
+    Args:
+        table: One branch of a table.
+        first: The id.
+        last: The listing has to show ids up to this one.
+    """
+    folder = f"{branch_dir(table.ref.branch)}snapshot/"
+    # Ids with more digits are listed before the others, and so close to such ids the listing begins with the first.
+    after = str(first)[:-1] if len(str(last)) == len(str(first)) else ""
+    pages = table.store.list_range(folder, f"{folder}snapshot-{after}")
+    listed = ((snapshot_id_of(each.key.removeprefix(folder)), each.etag) for page in pages for each in page)
+    return {snapshot_id: etag for snapshot_id, etag in listed if snapshot_id is not None}
 
 
 def is_latest_there(table: Table, state: BranchState) -> bool:
@@ -103,7 +116,9 @@ def is_latest_there(table: Table, state: BranchState) -> bool:
     return state.is_latest(found.etag)
 
 
-def answers(table: Table, state: BranchState, newest: int, *, told: bool = False) -> bool:
+def answers(
+    table: Table, state: BranchState, newest: int, *, told: bool = False, announced: Sequence[Announced] = ()
+) -> bool:
     """Tell whether the state of the last pass shows that nothing is due now.
 
     Args:
@@ -111,6 +126,8 @@ def answers(table: Table, state: BranchState, newest: int, *, told: bool = False
         state: The state of the last pass.
         newest: The newest snapshot that the caller knows, not below that of the last pass.
         told: An event reported it, so nothing was listed. The snapshots right after it are looked for.
+        announced: What events announced, with ETags. Then these snapshots are looked for instead. Later ones have
+            events of their own.
     """
     folder = branch_dir(table.ref.branch)
     now_ms = clock_ms(table)
@@ -118,6 +135,12 @@ def answers(table: Table, state: BranchState, newest: int, *, told: bool = False
         return False
     if not state.wants_nothing(newest, now_ms):
         return False  # a newer snapshot would need a pass as well
+    etags = {each.id: each.etag for each in announced if each.id > state.latest_id}
+    if told and etags:
+        found = _newest_announced(table, etags)
+        if found is None or not state.wants_nothing(found, now_ms):
+            return False  # a replaced snapshot, or a rollback
+        newest, told = found, False
     for _ in range(MAX_PROBES):
         if not told or not _exists(table, f"{folder}snapshot/snapshot-{newest + 1}"):
             if not _is_unaltered(table, state, f"{folder}schema/schema-"):
@@ -125,6 +148,27 @@ def answers(table: Table, state: BranchState, newest: int, *, told: bool = False
             return state.wants_nothing(newest, now_ms) and not _makes_tag(table, state, newest)
         newest += 1
     return False
+
+
+def _newest_announced(table: Table, etags: Mapping[int, str]) -> int | None:
+    """Return the newest snapshot of those that a request shows, `None` if one is not what events announced.
+
+    A writer that replaces a snapshot does so within a second or so, and events come later. Costs one read, or one
+    listing if events announced several snapshots.
+
+    Args:
+        table: One branch of a table.
+        etags: Id -> ETag, of the announced snapshots.
+    """
+    first, last = min(etags), max(etags)
+    if first == last:
+        try:
+            body = table.store.read(f"{branch_dir(table.ref.branch)}snapshot/snapshot-{last}", MAX_DOCUMENT_BYTES)
+        except ObjectNotFoundError:
+            return None
+        return last if body.etag == etags[last] else None
+    found = _listed_from(table, first, last)
+    return max(found) if all(found.get(each) == etag for each, etag in etags.items()) else None
 
 
 def _is_unaltered(table: Table, state: BranchState, schema: str) -> bool:

@@ -36,6 +36,8 @@ class SharedListing:
     def __init__(self) -> None:
         self.view: TableView | None = None
         """`None` before the first step, and after a step that may have changed the table."""
+        self.lease: LeaseDocument | None = None
+        """The lease before the first step; `None` if nothing is executed."""
 
     def take(self, report: RunReport) -> None:
         """Drop the listing if a step may have changed the table."""
@@ -88,7 +90,7 @@ def carry_out(
     """
     reports: list[RunReport] = []
     # Read the lease before the listing. A run that holds it in between makes the listing old, and this run must notice.
-    lease = read_lease(require_area(table)) if execute else None
+    lease = shared.lease = read_lease(require_area(table)) if execute else None
     for name, plan_by in steps:
         if isinstance(plan_by, CommitStep):
             report = _commit(table, name, plan_by, shared, lease)

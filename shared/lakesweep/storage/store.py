@@ -15,7 +15,7 @@ Every implementation gives these guarantees, and `tests/conformance` checks them
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 PAGE_KEYS = 1000
 """Names on one page of a listing."""
@@ -114,6 +114,8 @@ class HiddenState:
     """ETag of the object below."""
     deleted_ms: int = 0
     """When the marker was made, by the store's clock. S3 states whole seconds."""
+    below: Literal["object", "marker", ""] = ""
+    """What lies below an object that exists: an older object that it replaced, or a deletion. Empty: nothing tells."""
 
 
 class Store(Protocol):

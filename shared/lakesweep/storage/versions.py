@@ -73,12 +73,20 @@ def hidden_state(versions: Sequence[KeyVersion]) -> HiddenState:
     if not versions:
         return HiddenState("unknown")
     current = next((version for version in versions if version.is_current), None)
-    if current is None or not current.is_marker:
-        return HiddenState("there" if current is not None else "other")
+    if current is None:
+        return HiddenState("other")
+    if not current.is_marker:
+        # Of equal times, a deletion counts as the later one.
+        below = max((each for each in versions if each is not current), key=_by_age, default=None)
+        return HiddenState("there", below="" if below is None else "marker" if below.is_marker else "object")
     code, below = below_marker(versions, current.version_id)
     if code != "restorable" or below is None:
         return HiddenState("other")
     return HiddenState("hidden", current.version_id, below.etag, int(current.modified.timestamp() * 1000))
+
+
+def _by_age(version: KeyVersion) -> tuple[datetime, bool]:
+    return version.modified, version.is_marker
 
 
 def noncurrent_days_of(response: Mapping[str, Any], prefix: str) -> int | None:

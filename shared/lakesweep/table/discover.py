@@ -106,7 +106,7 @@ def _branch(branch: str, found: Iterable[tuple[str, StoredObject]]) -> BranchLis
 
 
 def _root(branch: str, kind: RootKind, name: str, entry: StoredObject) -> RootRef:
-    return RootRef(branch, kind, name, entry.key, entry.etag, entry.size_bytes)
+    return RootRef(branch, kind, name, entry.key, entry.etag, entry.size_bytes, entry.modified_ms)
 
 
 def _document(name: str, entry: StoredObject) -> DocumentRef:

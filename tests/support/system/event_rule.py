@@ -70,6 +70,9 @@ class EventRule:
         def send(queue_name: str, event: dict[str, Any], _: str | None = None) -> None:
             try:
                 event = {**event, "time": clock.datetime().strftime("%Y-%m-%dT%H:%M:%SZ")}
+                written = event["detail"]["object"]
+                if "eTag" in written:  # so it is called in notifications; EventBridge writes it small
+                    written["etag"] = written.pop("eTag")
                 if self.on_delivery(event):
                     self.delivered += 1
                     deliver(json.dumps(event), targets[queue_name], queues)

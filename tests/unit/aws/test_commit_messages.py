@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from lakesweep.aws.commits import RecentCommits
 from lakesweep.aws.fifo import dedup_id_of, group_of
-from lakesweep.aws.handing_on import ask_for_commits
+from lakesweep.aws.handing_on import ask_for_commits, pass_like
 from lakesweep.aws.messages import (
     HOP_LIMIT,
     OF_PASSES,
     Commit,
     Hint,
+    Work,
     commits_snapshot,
     next_hop,
     parse_message,
@@ -21,6 +23,7 @@ from lakesweep.aws.messages import (
 )
 from lakesweep.aws.queues import Queues
 from lakesweep.errors import FormatError
+from lakesweep.model.commits.seen import Announced
 from lakesweep.model.report import RunReport
 from lakesweep.runs.parameters.parameter import Signature, flag
 from lakesweep.runs.parameters.signatures import SIGNATURES
@@ -85,6 +88,36 @@ def test_a_pass_asks_for_what_the_table_says(more: dict[str, Any]) -> None:
     parse_message(json.dumps({**whole, **more, "manual": True, "run_id": RUN}), "m")
     with pytest.raises(FormatError, match="manual to be true"):
         parse_message(json.dumps({**whole, **more}), "m")
+
+
+def test_what_events_announced_stays_with_a_message() -> None:
+    """Also when the work is handed on; an earlier version's message has none."""
+    announced = (Announced(6, "e6", 1000, 400), Announced(7, "e7", 0, 0))
+    for message in (Hint(TABLE, "rt", 7, "e7", announced), Work(TABLE, "rt", announced=announced)):
+        assert parse_message(to_body(message), "m") == message
+        earlier = {key: value for key, value in json.loads(to_body(message)).items() if key != "announced"}
+        assert parse_message(json.dumps(earlier), "m") == replace(message, announced=())
+    with pytest.raises(FormatError, match="announced"):
+        parse_message(to_body(Hint(TABLE)).replace("[]", '[[6, "e6", -1, 4]]'), "m")
+    hint = Hint(TABLE, "rt", 7, "e7", announced)
+    assert pass_like(hint) == Hint(TABLE, "rt", announced=announced)
+    assert dedup_id_of(hint) != dedup_id_of(replace(hint, announced=announced[1:]))
+
+
+def test_recent_commits_are_those_of_the_latest_batches() -> None:
+    """A process remembers a snapshot until others of its branch, or events of many other branches, came."""
+    recent, orders = RecentCommits(), (TABLE, "main")
+    old, new = Announced(6, "a", 1000, 400), Announced(6, "b", 1000, 400)
+    recent.keep(orders, [old])
+    assert list(recent.others_than(orders, [new])) == [old]
+    assert list(recent.others_than(orders, [old, Announced(7, "c", 0, 0)])) == []
+    assert list(recent.others_than((TABLE, "rt"), [new])) == []
+    recent.keep(orders, [Announced(number, "c", 0, 0) for number in range(20)])
+    assert list(recent.others_than(orders, [new])) == []
+    recent.keep(orders, [old])
+    for number in range(2000):
+        recent.keep((TABLE, f"b{number}"), [old])
+    assert list(recent.others_than(orders, [new])) == []
 
 
 def test_what_a_queue_takes_for_the_same() -> None:

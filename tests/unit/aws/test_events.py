@@ -65,6 +65,21 @@ def test_a_hint_has_the_etag_of_the_snapshot() -> None:
         assert [(found.snapshot_id, found.etag) for found in hints_of_event(event)] == [(41, None)]
 
 
+def test_a_hint_announces_the_snapshot_as_it_was_written() -> None:
+    """Time and size belong to it. Without an ETag nothing could be compared."""
+    for name in ("s3_snapshot_put", "eventbridge_snapshot_created"):
+        (found,) = hints_of_event(sample(name))
+        ((snapshot_id, etag, time_ms, size),) = found.announced
+        assert (snapshot_id, etag, time_ms > 1_600_000_000_000, size > 0) == (41, found.etag, True, True), name
+    event = sample("eventbridge_snapshot_created")
+    for time in (None, "", "yesterday", "9" * 400, 7, "0001-01-01T00:00:00Z"):
+        event["time"], event["detail"]["object"]["size"] = time, "many"
+        (found,) = hints_of_event(event)
+        assert found.announced == ((41, found.etag, 0, 0),)
+    event["detail"]["object"]["etag"] = None
+    assert [found.announced for found in hints_of_event(event)] == [()]
+
+
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_sample_twice_and_backwards_coalesces_alike(name: str) -> None:
     """Doubled and out of order, the newest snapshot of each branch is the same."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lakesweep.commit.environment import Attempt, Prepared
+from lakesweep.commit.environment import Attempt, Known, Prepared
 from lakesweep.commit.loop import commit
 from lakesweep.errors import AccessDeniedError, ObjectNotFoundError, OutOfTimeError
 from tests.support.commit_scene import Acting, Failing, Scene, prepared_on
@@ -213,6 +213,42 @@ def test_a_replaced_commit_is_noticed_though_nothing_is_left_to_do() -> None:
     scene.foreign(4)
     ended = commit(scene.env(run="r2"), lambda attempt: None)
     assert (ended.status, ended.replaced) == ("nothing_to_do", 1)
+
+
+@pytest.mark.parametrize("then", ["at once", "later"])
+def test_a_commit_after_a_rollback_replaces_nothing(then: str) -> None:
+    """Somebody rolled our commit back, and a writer committed: its snapshot was made after ours was written."""
+    scene = Scene()
+    scene.commit()
+    scene.remove(4)
+    scene.now_ms += 60_000
+    scene.foreign(4, timeMillis=scene.now_ms)
+    if then == "later":
+        scene.foreign(5, timeMillis=scene.now_ms)
+    ended = scene.commit(run="r2")
+    assert (ended.status, ended.replaced, ended.told) == ("committed", 0, ())
+    assert "rolled the branch back" in ended.warnings[0]
+
+
+def test_what_a_pass_told_is_not_counted_again() -> None:
+    scene = Scene()
+    first = scene.commit()
+    assert first.made is not None
+    scene.foreign(4)
+    told = Known(judged=frozenset({first.made.key}))
+    assert scene.commit(run="r2", known=lambda: told).replaced == 0
+
+
+def test_the_lease_names_what_was_replaced_and_told() -> None:
+    """So a pass that comes before the run has ended does not take it for the commit of another writer."""
+    scene = Scene()
+    act = Acting("table put snapshot/snapshot-4", lambda: scene.foreign(4), after=True)
+    ended = scene.commit(act)
+    assert (ended.snapshot_id, ended.replaced, len(ended.told)) == (5, 1, 1)
+    record = scene.lease().commits["main"]
+    assert (record.id, record.state, record.replaced) == (5, "published", tuple(number for _, number in ended.told))
+    assert ended.made is not None
+    assert record.seen.key == ended.made.key
 
 
 def test_a_commit_that_expired_is_not_replaced() -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from lakesweep.storage.versions import KeyVersion, below_marker, noncurrent_days_of, versions_of
+from lakesweep.storage.store import HiddenState
+from lakesweep.storage.versions import KeyVersion, below_marker, hidden_state, noncurrent_days_of, versions_of
 
 
 def version(name: str, second: int, *, marker: bool = False, current: bool = False) -> KeyVersion:
@@ -37,6 +38,21 @@ def test_below_a_marker(versions: list[KeyVersion], code: str) -> None:
     found, below = below_marker(versions, "m")
     assert found == code
     assert (below is not None) == (code in ("restorable", "already_there"))
+
+
+@pytest.mark.parametrize(
+    ("versions", "below"),
+    [
+        ([version("v1", 1, current=True)], ""),
+        ([OBJECT, version("v2", 3, current=True)], "object"),
+        ([OBJECT, version("m", 2, marker=True), version("v2", 3, current=True)], "marker"),
+        ([OBJECT, version("m", 1, marker=True), version("v2", 1, current=True)], "marker"),
+        ([version("v0", 0), version("m", 1, marker=True), version("v1", 2), version("v2", 2, current=True)], "object"),
+    ],
+)
+def test_below_an_object(versions: list[KeyVersion], below: str) -> None:
+    """Within a second nobody knows the order, and a deletion counts as the later one."""
+    assert hidden_state(versions) == HiddenState("there", below=below)  # type: ignore[arg-type]
 
 
 def test_a_page_shows_longer_keys_too() -> None:

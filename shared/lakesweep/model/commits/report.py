@@ -46,6 +46,8 @@ class CommitsReport:
     """The commits of this run, in order; none for a dry run."""
     catalog: str | None = None
     """The declared type of the catalog; `None`: not declared."""
+    replaced: int = 0
+    """How many snapshots of Lakesweep other writers overwrote, beside those that the commits of this run say."""
 
     def to_json(self) -> dict[str, object]:
         """Return the document that a report has under `commits`."""

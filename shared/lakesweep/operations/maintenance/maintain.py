@@ -13,16 +13,19 @@ committed. So the dry run shows what the pass would do as a whole. These plans a
 after the steps before it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakesweep.control.state import BranchState
 from lakesweep.errors import RefusedError
+from lakesweep.model.commits.lost import Looked
+from lakesweep.model.commits.seen import Announced, SeenSnapshot
 from lakesweep.model.identity import Identity, identity_of
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import TableListing
 from lakesweep.operations.maintenance.commit_steps import COMMIT_STEPS, CommitSteps
+from lakesweep.operations.maintenance.newest import Look
 from lakesweep.operations.retention import expire_changelogs, expire_consumers, expire_snapshots
 from lakesweep.operations.retention.expire_changelogs import ExpireChangelogsArguments, plan_expire_changelogs
 from lakesweep.operations.retention.expire_consumers import EXPIRATION_TIME, ConsumerArguments, plan_expire_consumers
@@ -33,7 +36,7 @@ from lakesweep.runs.committing.catalog import Catalog
 from lakesweep.runs.fleet import Ruling, limited, may_delete, watched_ruling, why_observed
 from lakesweep.runs.parameters.retention_options import ExpireArguments, has_decoupled_changelog
 from lakesweep.runs.pass_notes import CommitNote, TagNote, remember
-from lakesweep.runs.pass_state import known_state, needs_nothing
+from lakesweep.runs.pass_state import clock_ms, known_state, needs_nothing
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
 from lakesweep.runs.steps import SharedListing, Step, carry_out, first_run, folded
@@ -51,6 +54,8 @@ class MaintainArguments:
     """Do nothing if the last pass was less than this time ago."""
     committed_id: int | None = None
     """The snapshot of this branch that an event reported; saves a read of LATEST."""
+    announced: tuple[Announced, ...] = ()
+    """The snapshots of this branch that events announced, to compare with those that are there."""
     protect_commit_users: tuple[str, ...] = ()
     """The last snapshot of each of these commit users is kept, and every later snapshot."""
     catalog: Catalog = field(default_factory=Catalog)
@@ -83,7 +88,7 @@ def maintain(table: Table, arguments: MaintainArguments, *, execute: bool) -> Ru
     except RefusedError as error:
         return fold(table, (refused(table, expire_snapshots.OPERATION, error),))
     report, _ = one_pass(table, arguments, ruling, execute=execute)
-    return replace(report, warnings=why_observed(ruling))
+    return replace(report, warnings=(*why_observed(ruling), *report.warnings))
 
 
 def one_pass(
@@ -104,6 +109,7 @@ def one_pass(
         listing: The table as it was just listed, if it was.
     """
     steps: tuple[RunReport, ...] = ()
+    looked = Looked()
     is_pass = arguments.may_skip(execute=execute or arguments.is_due)
     after, walk = table, _Pass(table, arguments, ruling, listing, is_pass=is_pass)
     try:
@@ -120,9 +126,18 @@ def one_pass(
     if is_pass:
         others = [step for step in steps if step.operation not in TAG_STEPS | COMMIT_STEPS]
         keeps_time = arguments.is_due or arguments.min_interval_ms > 0
-        remember(table, others, walk.identity, walk.note(), commits=walk.commit_notes(), keeps_time=keeps_time)
+        looked = remember(
+            table,
+            others,
+            walk.identity,
+            walk.note(),
+            commits=walk.commit_notes(),
+            keeps_time=keeps_time,
+            compare=walk.compare,
+        )
         walk.keep()
-    return fold(table, steps), after
+    report = fold(table, steps)
+    return replace(report, lost=looked.lost, warnings=looked.warnings), after
 
 
 def nothing(table: Table) -> RunReport:
@@ -148,6 +163,9 @@ class _Pass:
         self._listing = listing
         self.shared = SharedListing()
         self._is_pass = is_pass
+        self._listed_ms = 0
+        self._view: TableView | None = None
+        """The table as it was listed first."""
         self._tags: TagSteps | None = None
         self._commits: CommitSteps | None = None
         self.identity = Identity()
@@ -162,7 +180,8 @@ class _Pass:
         options = self._arguments.options
         users = self._arguments.protect_commit_users
         limits = limited(ExpireArguments(options=options, unattended=True, protect_commit_users=users), self._ruling)
-        view = self.shared.view = begin(self._table, OPERATION, self._listing)
+        view = self.shared.view = self._view = begin(self._table, OPERATION, self._listing)
+        self._listed_ms = clock_ms(self._table)
         self.identity = identity_of(view.own)
         stated = {**view.schema.options, **options}
         is_decoupled = has_decoupled_changelog(stated)
@@ -205,6 +224,14 @@ class _Pass:
     def commit_notes(self) -> Sequence[CommitNote]:
         """Return the facts from the steps that commit for the next pass."""
         return () if self._commits is None else self._commits.notes()
+
+    def compare(self, known: BranchState | None, elsewhere: Iterable[SeenSnapshot]) -> Looked:
+        """Compare what was seen of the newest snapshots with the first listing; see `runs.pass_notes.Compare`."""
+        if self._view is None:
+            return Looked()
+        lease, branch = self.shared.lease, self._table.ref.branch
+        record = None if lease is None else lease.commits.get(branch)
+        return Look(self._view, self._listed_ms, self._arguments.announced, record).compare(known, elsewhere)
 
     def keep(self) -> None:
         """Keep what this pass read about tags for the first time, even if there was nothing else to do."""

@@ -5,11 +5,14 @@ of the last pass before it asks for a pass. The next sweep finds what the triage
 when a pass looks at a table, never what is deleted.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from lakesweep.control.state import BranchState, without_commits
 from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.snapshot import parse_snapshot
+from lakesweep.model.commits.seen import Announced
+from lakesweep.model.identity import number_of
 from lakesweep.model.roots import branch_dir
 from lakesweep.model.safety import CLOCK_ERROR_MS
 from lakesweep.runs.pass_state import answers, clock_ms, is_latest_there, last_pass, latest_hint, newest_since
@@ -32,7 +35,13 @@ class Triage:
 _DUE, _HANDLED = Triage(True), Triage(False)
 
 
-def triage(table: Table, committed_id: int, min_interval_ms: int, etag: str | None = None) -> Triage:
+def triage(
+    table: Table,
+    committed_id: int,
+    min_interval_ms: int,
+    etag: str | None = None,
+    announced: Sequence[Announced] = (),
+) -> Triage:
     """Decide about one commit. A repeated event costs one read, a commit that needs nothing costs four.
 
     Args:
@@ -40,17 +49,30 @@ def triage(table: Table, committed_id: int, min_interval_ms: int, etag: str | No
         committed_id: The snapshot that an event reported.
         min_interval_ms: The least time between two passes.
         etag: The ETag of this snapshot, if the event had it. Without it, a repeated event costs two reads.
+        announced: This commit and others, as events announced them. If another snapshot has the id of one, a pass must
+            look what happened.
     """
     state = last_pass(table)
-    return _DUE if state is None else replace(_compared(table, state, committed_id, min_interval_ms, etag), state=state)
+    if state is None:
+        return _DUE
+    return replace(_compared(table, state, committed_id, min_interval_ms, etag, announced), state=state)
 
 
-def _compared(table: Table, state: BranchState, committed_id: int, min_interval_ms: int, etag: str | None) -> Triage:
+def _compared(
+    table: Table,
+    state: BranchState,
+    committed_id: int,
+    min_interval_ms: int,
+    etag: str | None,
+    announced: Sequence[Announced],
+) -> Triage:
     if state.is_over(clock_ms(table)):
         return _later(state, clock_ms(table), min_interval_ms) or _DUE
-    is_repeated, is_same = committed_id == state.latest_id, True
-    if committed_id <= state.latest_id and not is_due_by_clock(table, state):
-        is_same = state.is_latest(etag) if is_repeated and etag is not None else is_latest_there(table, state)
+    is_repeated, is_same = committed_id == state.latest_id, not _are_suspect(state, announced)
+    if is_same and committed_id <= state.latest_id and not is_due_by_clock(table, state):
+        # An event of a snapshot that was replaced may come again. That one was told.
+        tells = is_repeated and etag is not None and (committed_id, number_of(etag)) not in state.judged
+        is_same = state.is_latest(etag) if tells else is_latest_there(table, state)
         has_asked = not state.asks_commits or committed_id < state.tag_next_snapshot
         if is_same and (has_asked or not is_repeated):
             return _HANDLED  # the event is late or repeated; otherwise a rollback has happened
@@ -59,7 +81,13 @@ def _compared(table: Table, state: BranchState, committed_id: int, min_interval_
         return later
     if committed_id < state.latest_id or not is_same:
         return _DUE
-    return _HANDLED if answers(table, state, committed_id, told=True) else _DUE
+    return _HANDLED if answers(table, state, committed_id, told=True, announced=announced) else _DUE
+
+
+def _are_suspect(state: BranchState, announced: Sequence[Announced]) -> bool:
+    """Tell whether events show that one snapshot took the place of another."""
+    told = {each.seen.key for each in announced} - set(state.judged)
+    return len({snapshot_id for snapshot_id, _ in told}) < len(told) or any(map(state.contradicts, announced))
 
 
 def is_due_by_clock(table: Table, state: BranchState) -> bool:

@@ -57,5 +57,5 @@ def opened(table: Table, operation: str, view: TableView | None = None, *, execu
     base = None
     if view.own.snapshots:
         (newest,) = view.own_documents(view.own.snapshots[-1:])
-        base = Base(newest, view.schema, view.own.schemas[-1])
+        base = Base(newest, view.schema, view.own.schemas[-1], first_schema_ms=view.own.schemas[0].modified_ms)
     return Opened(table, view.schema, base, view.now_ms, view)

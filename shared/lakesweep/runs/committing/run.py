@@ -13,7 +13,9 @@ from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.control.reports import has_report, store_report
 from lakesweep.errors import MaintenanceError, StorageError, note_commit, stop_code, stop_exit_code, stopped_by
 from lakesweep.model.commits.report import MadeCommit
+from lakesweep.model.commits.seen import SeenSnapshot
 from lakesweep.model.report import Refusal, RunReport, Status
+from lakesweep.runs.committing.noted import known_of, note_commits
 from lakesweep.runs.committing.opened import Opened
 from lakesweep.runs.execution import finish_begun, require_area
 from lakesweep.runs.fleet import check_policy
@@ -66,6 +68,12 @@ class CommitRun:
         self.id = target.table.run_id or new_id(self._started_ms)
         self._lease: LeaseDocument | None = None
         self._warnings: dict[str, None] = {}
+        self._seen: list[SeenSnapshot] = []
+        """What was committed, as it was published."""
+        self._told: list[tuple[int, int]] = []
+        """Ids and numbers of replaced snapshots."""
+        self._replaced = 0
+        """How many of them no commit of this run counts."""
 
     def warn(self, sentence: str) -> None:
         """Add a warning to the report, once."""
@@ -104,6 +112,7 @@ class CommitRun:
             return self._ended("partial", Refusal(error.code, str(error), error.exit_code))
         if last.status in ("committed", "nothing_to_do"):
             if not self.made:
+                self._note_seen()
                 return self._shown(report_of(self.target.table, self._operation, "nothing_to_do", None))
             return self._ended("done", None)
         is_half = bool(self.made) or last.status != "gave_up"
@@ -143,11 +152,18 @@ class CommitRun:
             check_policy=check,
             first=None if self.made else self.target.base,
             lease=lease,
+            clock_ms=table.clock_ms,
+            known=lambda: known_of(self._area, table.ref.branch),
         )
         committed = commit(env, prepare)
         for warning in committed.warnings:
             self.warn(warning)
-        if committed.status == "committed":
+        self._told += committed.told
+        if committed.made is not None:
+            self._seen.append(committed.made)
+        if committed.status != "committed":
+            self._replaced += committed.replaced
+        else:
             assert committed.snapshot_id is not None and committed.uuid is not None
             made = MadeCommit(
                 committed.snapshot_id, committed.uuid, attempts=committed.attempts, replaced=committed.replaced
@@ -195,12 +211,20 @@ class CommitRun:
         with suppress(MaintenanceError):
             self._ended("partial", Refusal(stop_code(stop), sentence, stop_exit_code(stop)))
 
+    def _note_seen(self) -> None:
+        """Note for the next sweep what was committed. The lease has the last commit in any case."""
+        with suppress(MaintenanceError):
+            note_commits(self._area, self.target.table.ref.branch, self._seen, self._told)
+
     def _shown(self, report: RunReport) -> RunReport:
         shown = self._show(report, tuple(self.made))
+        if shown.commits is not None and self._replaced:
+            shown = replace(shown, commits=replace(shown.commits, replaced=self._replaced))
         return replace(shown, warnings=tuple(self._warnings), requests=self.target.table.counter.snapshot())
 
     def _ended(self, status: Status, refusal: Refusal | None) -> RunReport:
         table = self.target.table
+        self._note_seen()
         report = self._shown(report_of(table, self._operation, status, None))
         report = replace(report, run_id=self.id, executed=True, refusal=refusal)
         times_ms = (self._started_ms, table.store.now_ms())

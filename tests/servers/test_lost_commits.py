@@ -1,0 +1,228 @@
+"""Writers without a lock race on a real server, in processes of their own: each replaced snapshot is noticed.
+
+The bucket keeps versions, so that this test knows which snapshots were replaced. Lakesweep does not see them, unless a
+test says so. It gets the events that S3 would send, in any order and some twice, and looks at the table by sweeps.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from lakesweep.control.area import ControlArea
+from lakesweep.control.state import read_states
+from lakesweep.model.commits.lost import LostCommit
+from lakesweep.model.commits.seen import Announced
+from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
+from lakesweep.operations.maintenance.triage import lag_of, triage
+from lakesweep.storage.open import open_store
+from lakesweep.storage.store import HiddenState, Store
+from lakesweep.storage.wrappers.wrapping import WrappingStore
+from tests.differential.engine import Engine, EngineError
+from tests.support.lake import Lake
+from tests.support.maintenance import Maintainer
+from tests.support.s3_server import S3Server
+from tests.support.sampling import is_sampled
+from tests.support.unlocked_writer import COLUMNS, TABLE, UnlockedWriter, append, opened
+
+LEAST_REPLACED = 2 if is_sampled() else 20
+MOST_S = 120.0
+CYCLES = 5 if is_sampled() else 40
+DROPS = 2 if is_sampled() else 10
+RETAINED = {"snapshot.num-retained.min": "1000", "snapshot.num-retained.max": "2000", "bucket": "-1"}
+
+
+class Unversioned(WrappingStore):
+    """What lies below an object is not told."""
+
+    def hidden(self, keys: Sequence[str]) -> Sequence[HiddenState]:
+        return [HiddenState("unknown") for _ in keys]
+
+
+class Watch:
+    """Lakesweep, as events and sweeps call it."""
+
+    def __init__(self, server: S3Server, *, sees_versions: bool = False) -> None:
+        from pypaimon import Schema
+
+        self.server = server
+        self.bucket, control = server.bucket(versioned=True), server.bucket()
+        self.lake = Lake(f"s3://{self.bucket}/warehouse/db.db/t", f"s3://{control}/c", server, self.bucket)
+        catalog = opened(server.endpoint, server.region, server.access_key, server.secret_key, self.bucket)
+        catalog.create_database("db", False)
+        schema = Schema.from_pyarrow_schema(COLUMNS, partition_keys=["dt"], options=RETAINED)
+        catalog.create_table(TABLE, schema, False)
+        self.table: Any = catalog.get_table(TABLE)
+        self.lost: list[LostCommit] = []
+        self.doubts: list[str] = []
+        self._store: Store = self.lake.store if sees_versions else Unversioned(self.lake.store)
+        self._random = Random(1)
+        self._told: dict[str, Announced] = {}
+        self._control = open_store(self.lake.control, settings=server.settings)
+
+    def maintainer(self) -> Maintainer:
+        return Maintainer(self._store, control=self._control)
+
+    def versions(self) -> dict[str, tuple[Announced, bool]]:
+        """Return what the server keeps of snapshots: version -> the snapshot, and whether it is there now."""
+        found: dict[str, tuple[Announced, bool]] = {}
+        prefix = "warehouse/db.db/t/snapshot/snapshot-"
+        for page in self.server.client.get_paginator("list_object_versions").paginate(
+            Bucket=self.bucket, Prefix=prefix
+        ):
+            for each in page.get("Versions", ()):
+                number = each["Key"].removeprefix(prefix)
+                if number.isdecimal():  # writers leave temporary files
+                    time_ms = int(each["LastModified"].timestamp()) * 1000
+                    event = Announced(int(number), each["ETag"].strip('"'), time_ms, each["Size"])
+                    found[each["VersionId"]] = event, each["IsLatest"]
+        return found
+
+    def gone(self) -> set[tuple[int, int]]:
+        """Return ids and numbers of the snapshots that were replaced."""
+        return {event.seen.key for event, is_there in self.versions().values() if not is_there}
+
+    def deliver(self) -> None:
+        """Let the events of new snapshots come, in any order, with some that had come before."""
+        known = dict(self._told)
+        self._told |= {version: event for version, (event, _) in self.versions().items()}
+        new = [event for version, event in self._told.items() if version not in known]
+        again = [event for event in known.values() if self._random.random() < 0.05]
+        self._random.shuffle(new)
+        half = len(new) // 2
+        for batch in (new[:half], new[half:] + again):
+            events = tuple(sorted(set(batch)))
+            newest = events[-1:]
+            for each in newest:
+                if triage(self.maintainer().table, each.id, 0, each.etag, events).is_due:
+                    self._look(events)
+
+    def sweep(self) -> None:
+        state = read_states(ControlArea(self._control, self.lake.table)).get("main")
+        if lag_of(self.maintainer().table, state) is not None:
+            self._look(())
+
+    def _look(self, announced: tuple[Announced, ...]) -> None:
+        arguments = MaintainArguments(announced=announced, is_due=True)
+        report = maintain(self.maintainer().table, arguments, execute=True)
+        self.lost += report.all_lost()
+        self.doubts += [each for each in report.warnings if "either somebody" in each]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("with_java", [False, pytest.param(True, marks=pytest.mark.long)], ids=["pypaimon", "and Java"])
+def test_a_race_of_writers_without_a_lock(
+    versitygw: S3Server, tmp_path: Path, with_java: bool, request: pytest.FixtureRequest
+) -> None:
+    """Two writers append, and Lakesweep drops partitions. What became of each snapshot, the bucket's versions tell."""
+    watch = Watch(versitygw)
+    for number in range(DROPS):
+        append(watch.table, f"old-{number}")
+    writers = [UnlockedWriter(versitygw, watch.bucket, f"w{number}") for number in range(2)]
+    over = threading.Event()
+    java = java_writer(request, tmp_path, watch, over) if with_java else None
+    for writer in writers:
+        writer.wait_for_start()
+    for writer in writers:
+        writer.begin()
+    if java is not None:
+        java.start()
+    replaced = 0
+    end_s = time.monotonic() + MOST_S
+    for number in range(DROPS):
+        words = ("--partition", f"dt=old-{number}", "--catalog-type", "filesystem", "--catalog-lock", "--execute")
+        made = (watch.lake.call("drop-partition", *words).document.get("commits") or {}).get("made", ())
+        replaced += sum(commit["replaced"] for commit in made)
+        watch.deliver()
+    while len(watch.gone()) < LEAST_REPLACED and time.monotonic() < end_s:
+        watch.deliver()
+        watch.sweep()
+        time.sleep(0.2)
+    over.set()
+    commits = [writer.end() for writer in writers]
+    if java is not None:
+        java.join()
+    watch.deliver()
+    watch.sweep()
+
+    gone = watch.gone()
+    told = [each.lost.key for each in watch.lost]
+    print(f"{sum(commits)} commits, {len(gone)} replaced, {replaced} of ours noticed by their commit")
+    assert gone, "they never met"
+    assert len(set(told)) == len(told), "each once"
+    assert set(told) <= gone, "no other one"
+    assert len(gone) == len(told) + replaced
+    assert watch.doubts == []
+    for each in watch.lost:
+        assert each.is_ours == each.lost.commit_user.startswith("lakesweep-") or not each.lost.commit_user
+        assert json.loads(watch.lake.store.read(each.path).data)["commitUser"] == each.now.commit_user
+
+
+def java_writer(request: pytest.FixtureRequest, folder: Path, watch: Watch, over: threading.Event) -> threading.Thread:
+    """Return a thread that lets the Java engine append; its JVM is started."""
+    server = watch.server
+    engine = Engine(folder / "jvm", request.getfixturevalue("engine_classpath"), heap="512m")
+    request.addfinalizer(engine.close)
+    options = {
+        "s3.endpoint": server.endpoint,
+        "s3.access-key": server.access_key,
+        "s3.secret-key": server.secret_key,
+        "s3.path.style.access": "true",
+        "s3.endpoint.region": server.region,
+        "s3.connection.ssl.enabled": "false",
+    }
+    engine("open", warehouse=f"s3://{watch.bucket}/warehouse", options=options, tmp=str(folder / "spill"))
+
+    def run() -> None:
+        seed = 0
+        while not over.is_set():
+            seed += 1
+            with suppress(EngineError):  # others always came first
+                engine("write", table=TABLE, n=1, seed=seed, keys=[0, 9], parts=[["java"]])
+
+    return threading.Thread(target=run)
+
+
+def roll_back(watch: Watch) -> None:
+    """Go back by pypaimon, and commit again at once."""
+    newest = watch.table.snapshot_manager().get_latest_snapshot().id
+    watch.table.rollback_to(newest - 1)
+    append(watch.table, "again")
+
+
+def roll_back_slowly(watch: Watch) -> None:
+    newest = watch.table.snapshot_manager().get_latest_snapshot().id
+    watch.table.rollback_to(newest - 2)
+    time.sleep(2.2)  # so that the commit times of both are apart by more than the server tells
+    append(watch.table, "again")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("act", "sees_versions"),
+    [(roll_back, True), pytest.param(roll_back_slowly, False, marks=pytest.mark.long)],
+    ids=["versions", "times"],
+)
+def test_rollbacks_of_one_writer_set_off_nothing(
+    versitygw: S3Server, act: Callable[[Watch], None], sees_versions: bool
+) -> None:
+    watch = Watch(versitygw, sees_versions=sees_versions)
+    for _ in range(3):
+        append(watch.table, "first")
+    for cycle in range(CYCLES if sees_versions else CYCLES // 4):
+        append(watch.table, f"c{cycle}")
+        if cycle % 2:
+            watch.deliver()
+            watch.sweep()
+        act(watch)
+        watch.deliver()
+        watch.sweep()
+    assert watch.lost == []
+    if sees_versions:
+        assert watch.doubts == []

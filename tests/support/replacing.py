@@ -1,0 +1,199 @@
+"""A table whose snapshots are replaced, rolled back, fast-forwarded and expired, as its writers and operators do it.
+
+    lake = ReplacingWorld()
+    lake.commit()
+    lake.replace_snapshot(lake.newest)        # what a writer without a lock does
+    assert [each.now.id for each in lake.sweep()] == [lake.newest]
+
+Events of all new snapshots come to triage, some late, doubled or out of order. A sweep finds what is due without them.
+"""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from lakesweep.control.state import read_states
+from lakesweep.model.commits.lost import LostCommit
+from lakesweep.model.commits.seen import Announced
+from lakesweep.operations.maintenance.triage import lag_of, triage
+from lakesweep.storage.store import Store
+from tests.support.memory_store import MemoryStore
+from tests.support.table_builder import TableBuilder
+from tests.support.table_files import stable_uuid
+from tests.support.world import World
+
+SECOND_MS = 1000
+OPTIONS = {"snapshot.num-retained.min": "4", "snapshot.num-retained.max": "12", "snapshot.time-retained": "1 h"}
+
+
+class DigestStore(MemoryStore):
+    """ETags are digests, and times whole seconds, as on S3."""
+
+    _data = b""
+
+    def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        self._data = data
+        return super().put(key, data, if_absent=if_absent, if_match=if_match)
+
+    def _next(self) -> str:
+        super()._next()
+        return hashlib.md5(self._data, usedforsecurity=False).hexdigest()
+
+
+@dataclass
+class Told:
+    """What maintenance said."""
+
+    lost: list[LostCommit] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+    passes: int = 0
+
+
+class ReplacingWorld(World):
+    """One table, its events and its sweeps."""
+
+    def __init__(self, seed: int = 0, *, versioned: bool = False, **options: str) -> None:
+        super().__init__(store=DigestStore, options={**OPTIONS, **options}, versioned=versioned)
+        self.random = Random(seed)
+        self.told = Told()
+        self.events: list[tuple[str, Announced]] = []
+        """Of branches, and not delivered yet."""
+        self._numbers = itertools.count()
+        self._clock_s = self.now_ms // SECOND_MS
+        self.store._clock = lambda: self.now_ms // SECOND_MS * SECOND_MS
+
+    @property
+    def newest(self) -> int:
+        return max(self.ids())
+
+    def later(self, seconds: float) -> None:
+        self.now_ms += int(seconds * 1000)
+
+    # What writers do.
+
+    def commit(self, table: TableBuilder | None = None, *, user: str = "") -> int:
+        """Commit a file: the snapshot is made now, and written some milliseconds later."""
+        table = table or self.table
+        made_ms = self.now_ms
+        self.later(0.05)
+        number = next(self._numbers)
+        snapshot_id = table.commit(f"+N{number}", time_ms=made_ms, user=user or f"writer-{number}", merge_base=True)
+        self.announce(table.branch_name, snapshot_id)
+        return snapshot_id
+
+    def replace_snapshot(self, snapshot_id: int, *, made_before_s: float = 0.03, after_s: float = 0.2) -> str:
+        """Replace a snapshot, as a writer does that had tested for it before it was there. Return its commit user.
+
+        Args:
+            snapshot_id: The snapshot.
+            made_before_s: The new one was made so long before the other one was written.
+            after_s: It is written so long after the other one.
+        """
+        number = next(self._numbers)
+        path = f"snapshot/snapshot-{snapshot_id}"
+        written_ms = next(each.modified_ms for each in self.store.list("snapshot/") if each.key == path)
+        document = json.loads(self.store.read(path).data)
+        lists = {
+            key: f"manifest-list-{stable_uuid(f'{key} {number}')}-0"
+            for key in ("baseManifestList", "deltaManifestList")
+        }
+        for key, name in lists.items():
+            self.store.put(f"manifest/{name}", self.store.read(f"manifest/{document[key]}").data)
+        document |= lists
+        document |= {"uuid": stable_uuid(f"replaced {number}"), "commitUser": f"racer-{number}"}
+        document["timeMillis"] = min(written_ms, document["timeMillis"] + 50) - int(made_before_s * 1000)
+        self.now_ms = max(self.now_ms, written_ms + int(after_s * 1000))
+        self.store.put(path, json.dumps(document, indent=2).encode())
+        self.announce("main", snapshot_id)
+        return f"racer-{number}"
+
+    def announce(self, branch: str, snapshot_id: int) -> None:
+        """Let S3 send the event of a snapshot that was just written."""
+        folder = "" if branch == "main" else f"branch/branch-{branch}/"
+        body = self.store.read(f"{folder}snapshot/snapshot-{snapshot_id}")
+        self.events.append((branch, Announced(snapshot_id, body.etag, self.now_ms // 1000 * 1000, len(body.data))))
+
+    # What is done to the past.
+
+    def roll_back(self, by: int = 1) -> None:
+        """Roll back as Java and pypaimon do."""
+        self.table.rollback(self.newest - by)
+
+    def fast_forward(self, name: str, *, rewrites_schemas: bool = True) -> None:
+        """Fast-forward as Java does, or without schemas."""
+        self.table.fast_forward(name)
+        if rewrites_schemas:
+            for entry in list(self.store.list("schema/")):
+                self.store.put(entry.key, self.store.read(entry.key).data)
+        for snapshot_id in self.table.on_branch(name).ids("snapshot"):
+            self.announce("main", snapshot_id)
+
+    def fast_forward_by_ours(self, name: str) -> bool:
+        """Fast-forward with Lakesweep, tell the builder, and tell whether it did."""
+        before = self.etags()
+        if self.run("fast-forward", branch=name).status != "done":
+            return False
+        branches = self.table._branches
+        main, other = branches["main"], branches[name]
+        first = min(other.roots["snapshot"])
+        for kind in ("snapshot", "tag"):
+            kept = {root: model for root, model in main.roots[kind].items() if model.id < int(first)}
+            main.roots[kind] = kept | other.roots[kind]
+        main.schemas[:] = other.schemas
+        self.forget_what_is_gone()
+        for snapshot_id in self.ids():
+            path = f"snapshot/snapshot-{snapshot_id}"
+            if self.etags()[path] != before.get(path):
+                self.announce("main", snapshot_id)
+        return True
+
+    # What maintenance does.
+
+    def deliver(self, *, keep: float = 0.0) -> list[LostCommit]:
+        """Deliver events: in any order, some twice; keep some of them for later."""
+        waiting, self.events = self.events, []
+        self.random.shuffle(waiting)
+        before = len(self.told.lost)
+        by_branch: dict[str, list[Announced]] = {}
+        for branch, event in waiting:
+            if self.random.random() < keep:
+                self.events.append((branch, event))
+            by_branch.setdefault(branch, []).append(event)
+        for branch, events in by_branch.items():
+            for batch in (events, events[: self.random.randrange(2)]):
+                if batch:
+                    self._sort(branch, tuple(sorted(set(batch))))
+        return self.told.lost[before:]
+
+    def _sort(self, branch: str, announced: Sequence[Announced]) -> None:
+        newest = announced[-1]
+        table = self.maintainer(branch=branch).table
+        if triage(table, newest.id, 0, newest.etag, announced).is_due:
+            self.look(branch, tuple(announced))
+
+    def sweep(self) -> list[LostCommit]:
+        """Visit the branches as the sweep does, and make the passes that it asks for."""
+        before = len(self.told.lost)
+        states = read_states(self.area)
+        for branch in sorted({"main", *states}):
+            if lag_of(self.maintainer(branch=branch).table, states.get(branch)) is not None:
+                self.look(branch)
+        return self.told.lost[before:]
+
+    def look(self, branch: str = "main", announced: tuple[Announced, ...] = ()) -> list[LostCommit]:
+        """Make a pass."""
+        report = self.maintain(on=branch, announced=announced, is_due=True)
+        self.told.passes += 1
+        self.told.lost += report.all_lost()
+        self.told.doubts += [each for each in report.warnings if "either" in each]
+        self.forget_what_is_gone()
+        return list(report.all_lost())
+
+
+def copy_of(store: Store) -> dict[str, Any]:
+    """Return what a store holds."""
+    return {entry.key: store.read(entry.key).data for entry in store.list("")}

@@ -1,0 +1,133 @@
+"""What another snapshot in the place of one that was seen means, sign by sign."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakesweep.format.snapshot import Snapshot, snapshot_of
+from lakesweep.model.commits.replaced import Around, FoundSnapshot, Verdict, judge
+from lakesweep.model.commits.seen import SeenSnapshot
+
+T = 1_800_000_000_000
+"""When the store wrote the old snapshot; a whole second."""
+SEEN = SeenSnapshot(7, 70, T, 500)
+EMPTY = Around(first_id=3)
+
+
+def snapshot_made_at(time_ms: int) -> Snapshot:
+    lists = {"baseManifestList": "base", "deltaManifestList": "delta"}
+    commit = {"commitUser": "other", "commitIdentifier": 1, "commitKind": "APPEND", "timeMillis": time_ms}
+    return snapshot_of({"id": 7, "schemaId": 0, **lists, **commit}, "snapshot/snapshot-7")
+
+
+def found(made_ms: int = -30, written_ms: int = 0, **changes: Any) -> FoundSnapshot:
+    """Return another snapshot, made and written so long after the old one was written."""
+    return replace(FoundSnapshot(71, T + written_ms, 500, snapshot_made_at(T + made_ms), True), **changes)
+
+
+@pytest.mark.parametrize(
+    ("made_ms", "written_ms", "seen_ms", "verdict"),
+    [
+        (-30, 0, 0, "replaced"),  # the usual race: both within a second
+        (900, 0, 0, "replaced"),  # the store cuts its times off
+        (1100, 1000, 0, "replaced"),
+        (1101, 2000, 0, "unclear"),
+        (6100, 7000, 0, "unclear"),
+        (6101, 7000, 0, "rolled_back"),
+        (3_600_000, 3_601_000, 0, "rolled_back"),
+        (-30, 59_000, 0, "replaced"),  # the writer stood still for a minute
+        (-30, 61_000, 0, "unclear"),  # or somebody copied an old document
+        (900, 1000, T + 901, "replaced"),  # it was seen after the other one was made
+        (900, 1000, T + 900, "unclear"),  # or somebody rolled back right after it was seen
+        (-30, 1000, T - 500, "replaced"),  # made before the old one was written, whenever that was seen
+        (40_000, 0, 0, "replaced"),  # a clock ahead by 40 s shows: no snapshot is made after it is written
+        (40_000, 9000, 0, "rolled_back"),
+    ],
+)
+def test_the_time_when_the_new_one_was_made(made_ms: int, written_ms: int, seen_ms: int, verdict: Verdict) -> None:
+    assert judge(replace(SEEN, seen_ms=seen_ms), found(made_ms, written_ms), EMPTY) == verdict
+
+
+def test_a_store_with_exact_times() -> None:
+    """A rollback takes 0.1 s at least, and the next commit some more."""
+    exact = replace(SEEN, modified_ms=T + 123)
+    assert judge(exact, found(123 + 100, 500), EMPTY) == "replaced"
+    assert judge(exact, found(123 + 101, 500), EMPTY) == "unclear"
+
+
+@pytest.mark.parametrize("made_ms", [-30, 2000, 3_600_000])
+@pytest.mark.parametrize(
+    ("around", "verdict"),
+    [
+        (Around(first_schema_ms=T + 1), "fast_forwarded"),  # Java writes the schemas again
+        (Around(is_copy=True), "fast_forwarded"),
+        (Around(is_copy=True, is_later_same=True), "fast_forwarded"),  # pypaimon leaves what is later
+        (Around(rewritten_ms=T), "rolled_back"),  # by Lakesweep
+        (Around(below="marker"), "rolled_back"),
+        (Around(below="object"), "replaced"),
+        (Around(is_later_same=True), "replaced"),
+    ],
+)
+def test_signs_that_need_no_clock(made_ms: int, around: Around, verdict: Verdict) -> None:
+    assert judge(SEEN, found(made_ms, made_ms + 100), around) == verdict
+
+
+@pytest.mark.parametrize("made_ms", [2000, -400_000])
+def test_a_rollback_takes_later_snapshots_too(made_ms: int) -> None:
+    assert judge(SEEN, found(made_ms, 2500), EMPTY) == "unclear"
+    assert judge(SEEN, found(made_ms, 2500), Around(is_later_gone=True)) == "rolled_back"
+
+
+def test_a_replaced_one_stays_one_where_a_later_one_was_replaced_too() -> None:
+    assert judge(SEEN, found(), Around(is_later_gone=True)) == "replaced"
+
+
+def test_what_did_not_change() -> None:
+    assert judge(SEEN, found(number=70), EMPTY) == "same"
+    named = replace(SEEN, uuid="u1")
+    assert judge(named, found(snapshot=replace(snapshot_made_at(T), uuid="u1")), EMPTY) == "same"
+    assert judge(named, found(snapshot=replace(snapshot_made_at(T), uuid="u2")), EMPTY) == "replaced"
+
+
+def test_what_is_gone() -> None:
+    assert judge(SEEN, None, Around(first_id=8)) == "expired"
+    assert judge(SEEN, None, Around(first_id=3)) == "rolled_back"
+
+
+def test_a_store_whose_etags_are_no_digests() -> None:
+    """A writer that sends its request twice leaves the same bytes with another ETag. Size or uuid may tell."""
+    assert judge(SEEN, found(is_digest=False), EMPTY) == "unclear"
+    assert judge(replace(SEEN, size_bytes=0), found(is_digest=False), EMPTY) == "unclear"
+    assert judge(SEEN, found(is_digest=False, size_bytes=501), EMPTY) == "replaced"
+    assert judge(replace(SEEN, uuid="u1"), found(is_digest=False), EMPTY) == "replaced"
+
+
+def test_a_document_that_nobody_can_read() -> None:
+    unreadable = found(snapshot=None)
+    assert judge(SEEN, unreadable, Around(is_later_same=True)) == "unclear"
+    assert judge(SEEN, unreadable, Around(rewritten_ms=T)) == "rolled_back"
+
+
+def test_an_event_without_a_time() -> None:
+    timeless = replace(SEEN, modified_ms=0)
+    assert judge(timeless, found(), Around(first_schema_ms=T - 10)) == "unclear"
+    assert judge(timeless, found(), Around(rewritten_ms=T, is_later_same=True)) == "replaced"
+
+
+def test_an_older_object_is_restored() -> None:
+    assert judge(SEEN, found(-10_000, -9_000), EMPTY) == "unclear"
+
+
+def test_one_of_which_nothing_is_known_but_that_a_later_one_is_older() -> None:
+    unknown = SeenSnapshot(7, 0, T)
+    assert judge(unknown, found(-30, 20_000), EMPTY) == "replaced"
+    assert judge(unknown, found(-30, 70_000), EMPTY) == "unclear", "a copied table has them in any order"
+    assert judge(unknown, found(-30, 20_000), Around(is_copy=True)) == "fast_forwarded"
+
+
+def test_documents_give_names_to_what_was_seen() -> None:
+    document: Snapshot = replace(snapshot_made_at(T), commit_user="lakesweep-r1-1", uuid="u" * 300)
+    read = SEEN.reading(document)
+    assert (read.is_ours, read.time_ms, len(read.uuid)) == (True, T, 200)
+    assert SEEN.reading(None) == SEEN
