@@ -87,6 +87,64 @@ def test_an_unlocked_writer_that_goes_on(versitygw: S3Server) -> None:
     assert sorted(writer.read()) == [(number, "live") for number in range(writer.commits)]
 
 
+@pytest.mark.slow
+@pytest.mark.long
+def test_an_unlocked_writer_beside_compactions(versitygw: S3Server) -> None:
+    """pypaimon may replace the snapshot of a compaction, which then is made anew. Each of its rows stays."""
+    bucket, control = versitygw.bucket(), versitygw.bucket()
+    writer = Writer(versitygw, bucket)
+    writer.append(["old"])
+    appending = threading.Thread(target=writer.go_on)
+    appending.start()
+    lake = Lake(f"s3://{bucket}/warehouse/db.db/t", f"s3://{control}/c", versitygw, bucket)
+    answers = [lake.call("compact-manifest", "--catalog-type", "filesystem", "--execute") for _ in range(DROPS)]
+    writer.is_over.set()
+    appending.join()
+    assert writer.error is None
+    assert {answer.document["status"] for answer in answers} <= {"done", "nothing_to_do", "stale", "partial"}
+    commits = [answer.document["commits"] for answer in answers if answer.document["status"] == "done"]
+    replaced = sum(made["replaced"] for each in commits for made in each["made"])
+    reused = sum(each["reused_attempt"] for each in commits)
+    print(f"{writer.commits} commits of the writer, {len(commits)} compactions, {replaced} replaced, {reused} reused")
+    assert commits
+    rows = [(-1, "old"), *((number, "live") for number in range(writer.commits))]
+    assert sorted(writer.read()) == rows
+    assert lake.call("compact-manifest", "--catalog-type", "filesystem", "--execute").exit_code == 0
+    assert sorted(writer.read()) == rows
+
+
+@pytest.mark.slow
+def test_two_compactors_among_committers(versitygw: S3Server, tmp_path: Path) -> None:
+    """Two drop partitions and two compact manifests, all at once, each with a control location of its own."""
+    rounds = 2 if is_sampled() else 10
+    first = lake_on(versitygw, committers.objects_of(2, rounds))
+    lakes = [replace(first, control=f"{first.control}-{number}") for number in range(4)]
+    declared = ("--catalog-type", "filesystem", "--catalog-lock", "--execute")
+    made: dict[int, dict[str, Any]] = {}
+    with Racers(tmp_path / "racers", versitygw.settings) as racers:
+        for number in range(rounds):
+            lines = [
+                lakes[each].words("drop-partition", "--partition", f"dt={committers.day(each, number)}", *declared)
+                for each in range(2)
+            ]
+            lines += [lake.words("compact-manifest", *declared) for lake in lakes[2:]]
+            for finish in racers.race(lines):
+                document = finish.document
+                assert finish.exit_code == 0, (finish.printed, finish.messages)
+                for commit in document["commits"]["made"]:
+                    made[commit["snapshot_id"]] = {**commit, "operation": document["operation"]}
+    assert sorted(made) == list(range(2, len(made) + 2)), "none is lost, and none has the id of another"
+    compactions = [each for each, commit in made.items() if commit["operation"] == "compact-manifest"]
+    found = read_all(first.store)
+    for each, commit in made.items():
+        before, after = (found[f"snapshot/snapshot-{id}"].live for id in (each - 1, each))
+        assert len(before - after) == (0 if each in compactions else 1) and after <= before
+        assert found[f"snapshot/snapshot-{each}"].document["uuid"] == commit["uuid"]
+    assert not found[f"snapshot/snapshot-{len(made) + 1}"].live
+    print(f"{len(made)} commits, {len(compactions)} of them compactions")
+    assert compactions
+
+
 class Writer:
     """pypaimon, which tests whether a snapshot exists and then writes it; one row a commit."""
 
