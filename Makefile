@@ -264,7 +264,7 @@ rust-reader: install build/rust-reader/.installed ## Install a reader in Rust, f
 .PHONY: differential-commits
 differential-commits: install jars rust-reader ## Let the Java engine go on after the commits of COMMITS random histories (100)
 	@LAKESWEEP_COMMIT_HISTORIES=$(or $(COMMITS),$(COUNT),100) LAKESWEEP_MANIFEST_HISTORIES=$(or $(COMMITS),$(COUNT),100) \
-		$(BIN)/python -m pytest tests/differential/test_commit_histories.py tests/differential/test_manifest_histories.py tests/differential/test_compacted_writers.py tests/differential/test_wrong_statistics.py tests/differential/test_deleted_entries.py -m "long or not long" --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
+		$(BIN)/python -m pytest tests/differential/test_commit_histories.py tests/differential/test_as_latest_histories.py tests/differential/test_manifest_histories.py tests/differential/test_compacted_writers.py tests/differential/test_wrong_statistics.py tests/differential/test_deleted_entries.py -m "long or not long" --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 .PHONY: differential-live
 differential-live: install jars ## Let the Java engine and this program work on one table at once, COUNT times (50)

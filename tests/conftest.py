@@ -22,6 +22,7 @@ from tests.support.summaries import (
     calls_broken,
     commits_compared,
     orphans_compared,
+    rollbacks_compared,
     schedules_played,
     system_measured,
     tables_compared,
@@ -184,5 +185,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     tags_compared(terminalreporter)
     branches_compared(terminalreporter)
     commits_compared(terminalreporter)
+    rollbacks_compared(terminalreporter)
     orphans_compared(terminalreporter)
     schedules_played(terminalreporter)

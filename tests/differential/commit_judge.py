@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -71,6 +72,10 @@ class Judge:
             f"the engine after {when}", contents_of(self.kind, self.engine("rows", **self.kind.at(self.table)))
         )
 
+    def version(self, what: str, rows: Sequence[Sequence[str | None]], wanted: Contents) -> None:
+        """Rows that the engine read of some version are those that it held."""
+        self._compare(what, contents_of(self.kind, rows), wanted)
+
     def rows_and_filters(self) -> None:
         """And every filter of it gives what a look at each entry does."""
         judged = self.engine("judge", **self.kind.at(self.table))
@@ -114,10 +119,11 @@ class Judge:
         except NotImplementedError:
             self.verdict.facts["not readable by the tests' reader at all"] += 1
         quiet = ["--no-writers", "a test"]
+        past = str(int(time.time() * 1000) - 100)  # files are dated by a clock that ticks a few times in this span
         words = random.choice(
             (
                 ["check", str(self.location), "--all-roots"],
-                ["remove-orphan-files", str(self.location), "--older-than", str(int(time.time() * 1000)), *quiet],
+                ["remove-orphan-files", str(self.location), "--older-than", past, *quiet],
                 ["expire-snapshots", str(self.location), "--branch", self.kind.branch, *_ONE],
             )
         )

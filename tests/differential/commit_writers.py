@@ -29,6 +29,8 @@ class Writers:
     columns: int = 0
     """How many were added to the table."""
     watermark: int = 1_700_000_000_000
+    tags: int = 0
+    """How many were made."""
 
     def begin(self) -> None:
         """Make the table and let some commits be in it."""
@@ -130,7 +132,8 @@ class Writers:
 
     def tag(self) -> None:
         """Name the newest snapshot."""
-        name = f"t{len(self.model.tagged)}"
+        name = f"t{self.tags}"
+        self.tags += 1
         self._do("tag", name=name)
         self.model.tagged[name] = self.model.contents
 

@@ -231,6 +231,20 @@ def test_a_bad_load(shop: Shop, java: Java) -> None:
     assert shop.read() == days(1, 2, 3, 4, 5, 6)
 
 
+def test_a_bad_load_while_others_go_on(shop: Shop, java: Java) -> None:
+    """Nothing is withdrawn, and the next load goes on from there."""
+    was, before = java.read(shop), shop.read()
+    shop.load(rows_of(6, cents=-1))
+    shop.load(rows_of(5, cents=-1), overwrite=True)
+    wrong = shop.read()
+    shop.follow("While others go on")
+    assert shop.read() == before
+    assert java.read(shop) == was
+    assert shop.read(snapshot_id="7") == wrong
+    shop.load(rows_of(6))
+    assert shop.read() == days(1, 2, 3, 4, 5, 6)
+
+
 def test_a_bad_load_that_was_found_late(shop: Shop, java: Java) -> None:
     """The snapshot is gone; the tag of that evening is not."""
     was, before = java.read(shop), shop.read()

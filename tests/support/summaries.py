@@ -149,6 +149,24 @@ def commits_compared(reporter: pytest.TerminalReporter) -> None:
         reporter.write_line(f"  {count} differences by {rule}: {RULES[rule]}")
 
 
+def rollbacks_compared(reporter: pytest.TerminalReporter) -> None:
+    """Say what came back, and what the engine did to it."""
+    verdicts = [value for _, value in recorded(reporter, "as latest", "passed", "failed")]
+    if not verdicts:
+        return
+    facts = sum((Counter(verdict["facts"]) for verdict in verdicts), Counter[str]())
+    refused = ", ".join(f"{count} {name}" for name, count in sorted(facts.items()) if name.startswith("refused"))
+    reporter.section("differential: rollbacks as latest")
+    reporter.write_line(
+        f"{len(verdicts)} histories from seed {min(verdict['seed'] for verdict in verdicts)} on: "
+        f"{facts['rollback done']} rollbacks, {facts['rollback nothing_to_do']} with nothing to do, {refused}; "
+        f"{facts['files back']} files and {facts['index back']} indexes back, {facts['files gone']} files gone; "
+        f"{facts['expiries by the engine']} expiries and {facts['tags deleted by the engine']} tags deleted by the "
+        f"engine, {facts['ours: expire-snapshots']} and {facts['ours: delete-tag']} by ours; {facts['versions read']} "
+        f"versions read; {sum(verdict['problems'] > 0 for verdict in verdicts)} with problems"
+    )
+
+
 def schedules_played(reporter: pytest.TerminalReporter) -> None:
     """Say what happened in the schedules: a green run in which nothing happens would prove nothing."""
     played = [Counter(value) for _, value in recorded(reporter, "schedules", "passed")]

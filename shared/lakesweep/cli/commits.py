@@ -13,6 +13,8 @@ Document = Mapping[str, Any]
 
 FIRST_PARTITIONS = 20
 """Partitions that are shown."""
+NAMED_PARTITIONS = 6
+"""Partitions that are named in one line."""
 SHOWN_BY = 6
 """Roots that are named."""
 _NAMES_PARTITIONS = {"drop-partition": "such partition", "truncate": "rows"}
@@ -24,9 +26,11 @@ def commit_lines(commits: Document, words: Mapping[str, str], size: Callable[[in
 
     Args:
         commits: `commits` of a report; see `CommitsReport.to_json`.
-        words: `operation`; `next_due`: when the next partition is due.
+        words: `operation`; `next_due`: when the next partition is due; `time`: when a target was committed.
         size: Renders a number of bytes.
     """
+    if "back" in commits:
+        return _as_latest_lines(commits, words, size)
     return _partition_lines(commits, words, size) if "partition_count" in commits else _manifest_lines(commits, size)
 
 
@@ -139,6 +143,38 @@ def _effort(commit: Document) -> str:
 
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _as_latest_lines(
+    commits: Document, words: Mapping[str, str], size: Callable[[int], str]
+) -> Iterator[tuple[str, str]]:
+    target, made = commits["target"], commits["made"]
+    held = f", which tag {target['tag']} holds," if target["tag"] is not None else ""
+    yield "target", f"snapshot {target['snapshot']}{held} of {words['time']} is committed again as the newest"
+    for commit in made:
+        yield "commit", f"snapshot {commit['snapshot_id']}{_effort(commit)}"
+    for word, part in (("back", commits["back"]), ("gone", commits["gone"])):
+        yield word, _part(part, size)
+    if commits["index"]:
+        yield "index", "the index files of that version, such as deletion vectors, come back"
+    if commits["newer_files"]:
+        yield "newer", f"{_counted(commits['newer_files'], 'file')} written after the plan are gone as well"
+    yield "files", "none is deleted by a commit; older snapshots and tags still show what is gone"
+    if tags := commits["kept_by"]:
+        named = f"tag{'s'[: len(tags) != 1]} {some_of(tags)}"
+        yield "keep", f"{named}, while there are snapshots or other tags from before this commit"
+    if commits["lost"]["count"]:
+        yield "missing", f"{_counted(commits['lost']['count'], 'file')}: {some_of(commits['lost']['first'], 3)}"
+    if not made:
+        yield "catalog", commits["catalog"] or "not declared"
+
+
+def _part(part: Document, size: Callable[[int], str]) -> str:
+    files = f"{_counted(part['files'], 'file')}, {_counted(part['rows'], 'row')}, {size(part['bytes'])}"
+    named = [name for name in part["partitions"] if name]
+    rest = part["partition_count"] - len(part["partitions"])
+    more = f" and {rest} more" if rest and len(named) <= NAMED_PARTITIONS else ""
+    return f"{files}, in {some_of(named, NAMED_PARTITIONS)}{more}" if named else files
 
 
 def snapshots_made(commits: Document | None) -> tuple[int, ...]:

@@ -20,8 +20,9 @@ from lakesweep.format.snapshot_writer import properties_of, unknown_fields
 from lakesweep.format.values.json_document import describe, shorten
 from lakesweep.model.policy import OWNED_BY_FILES
 
-Kind = Literal["drop", "compact_manifest", "repair"]
-"""`drop`: files leave the table, as in drops, truncation and expiry. `repair`: what does not exist leaves it."""
+Kind = Literal["drop", "compact_manifest", "repair", "rollback"]
+"""`drop`: files leave the table, as in drops, truncation and expiry. `repair`: what does not exist leaves it.
+`rollback`: files of an older version return."""
 
 MANIFEST_FORMAT = "manifest_format"
 """Code of a table whose manifests and lists have a format that Lakesweep does not write."""
@@ -31,11 +32,13 @@ _INSTEAD: Mapping[Kind, str] = {
     "drop": "in Paimon instead (CALL sys.drop_partition, CALL sys.expire_partitions or TRUNCATE TABLE)",
     "compact_manifest": "in Paimon instead (CALL sys.compact_manifest)",
     "repair": "in Paimon instead (CALL sys.remove_unexisting_files or CALL sys.remove_unexisting_manifests)",
+    "rollback": "in Paimon 2.0 or later instead (CALL sys.rollback_to_as_latest)",
 }
 _WHAT: Mapping[Kind, str] = {
     "drop": "drop partitions",
     "compact_manifest": "compact manifests",
     "repair": "repair the table",
+    "rollback": "roll back as latest",
 }
 
 _FALLBACKS = ("scan.fallback-branch", "scan.fallback-snapshot-branch", "scan.fallback-delta-branch")
@@ -104,7 +107,7 @@ def refuse_commit(
     if kind != "compact_manifest":
         _check_told(schema, kind)
         _check_sequences(options, base, base_body, kind)
-    _check_snapshot(base, base_body, kind)
+    refuse_unknown(base, base_body, kind)
     warnings = () if kind == "compact_manifest" else _fallback(options, kind, fallback_reappears)
     _check_catalog(catalog, kind)
     return warnings
@@ -165,14 +168,20 @@ def _check_sequences(options: Mapping[str, str], base: Snapshot, body: bytes, ki
         raise _refusal(options, option, why, _instead(kind), code="sequence_property")
 
 
-def _check_snapshot(base: Snapshot, body: bytes, kind: Kind) -> None:
-    unknown = unknown_fields(body, f"snapshot {base.id}")
-    if (base.version or 0) > LATEST_VERSION:
-        unknown = (f"version {base.version}", *unknown)
+def refuse_unknown(snapshot: Snapshot, body: bytes, kind: Kind) -> None:
+    """Refuse to build on a snapshot that says something which Lakesweep does not know and so would lose.
+
+    Raises:
+        RefusedError: With code `unknown_snapshot_field`.
+        FormatError: The document is damaged.
+    """
+    unknown = unknown_fields(body, f"snapshot {snapshot.id}")
+    if (snapshot.version or 0) > LATEST_VERSION:
+        unknown = (f"version {snapshot.version}", *unknown)
     if unknown:
         raise RefusedError(
-            f"snapshot {base.id} has {shorten(', '.join(map(ascii, unknown)))}, which this version does not know and "
-            f"would lose; {_instead(kind)}, or use a later version of Lakesweep",
+            f"snapshot {snapshot.id} has {shorten(', '.join(map(ascii, unknown)))}, which this version does not know "
+            f"and would lose; {_instead(kind)}, or use a later version of Lakesweep",
             code="unknown_snapshot_field",
         )
 

@@ -13,6 +13,7 @@ from lakesweep.format.schema import TableSchema
 from lakesweep.format.snapshot import Snapshot
 from lakesweep.format.snapshot_writer import properties_of, watermark_of
 from lakesweep.format.values import json_document
+from lakesweep.model.roots import Root
 from lakesweep.storage.clock import Stopwatch
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
@@ -40,14 +41,20 @@ class Change:
     """All properties are carried on, as where no row changes; otherwise only the largest sequence number."""
     since: Stopwatch | None = None
     """See `Prepared`."""
+    of: Root | None = None
+    """The version whose watermark and properties are carried on; `None`: the base. The largest sequence number stays
+    that of the base."""
 
 
 def next_snapshot(attempt: Attempt, change: Change) -> Prepared:
     """Return the snapshot that follows the base of an attempt, with its new files."""
-    base, where = attempt.base.root, attempt.base.root.ref.path
-    properties = properties_of(base.body, where)
+    base = attempt.base.root
+    carried = change.of or base
+    properties = properties_of(base.body, base.ref.path)
     if not change.keeps_properties:
         properties = {name: value for name, value in properties.items() if name == SEQUENCE_PROPERTY}
+    if change.of is not None:
+        properties = {**properties_of(carried.body, carried.ref.path), **properties}
     snapshot = replace(
         base.snapshot,
         id=base.snapshot.id + 1,
@@ -67,7 +74,7 @@ def next_snapshot(attempt: Attempt, change: Change) -> Prepared:
         total_record_count=change.total_record_count,
         delta_record_count=change.delta_record_count,
         changelog_record_count=None,
-        watermark=watermark_of(base.body, where),
+        watermark=watermark_of(carried.body, carried.ref.path),
         statistics=change.statistics,
         uuid=attempt.uuid,
         next_row_id=change.next_row_id,

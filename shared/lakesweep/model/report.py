@@ -62,7 +62,9 @@ class RunReport:
 
     @property
     def is_damaged(self) -> bool:
-        """Tell whether any step noticed that the table is damaged."""
+        """Tell whether any step noticed that the table is damaged, or damaged it."""
+        if any(report.commits is not None and report.commits.is_damaged for report in self.leaves()):
+            return True
         return not self.is_stored_plan and any(
             report.plan.header.steering.is_damaged for report in self.leaves() if report.plan is not None
         )

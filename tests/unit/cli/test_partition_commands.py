@@ -136,7 +136,7 @@ def test_a_commit_names_its_snapshot(folder: Path) -> None:
     assert answer.printed.splitlines()[:-1] == call("report", folder, run["run_id"]).printed.splitlines()[:-2]
     undone = call("undo", folder, run["run_id"], "--execute", "--json")
     assert undone.exit_code == 3 and undone.document["refusal"]["code"] == "not_undoable"
-    assert "lakesweep rollback TABLE --snapshot 6" in undone.document["refusal"]["message"]
+    assert "lakesweep rollback TABLE --as-latest --snapshot 6" in undone.document["refusal"]["message"]
 
 
 def test_a_stop_after_the_commit_says_what_is_committed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

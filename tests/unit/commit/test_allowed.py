@@ -16,6 +16,7 @@ COMMANDS = {
     "drop": "CALL sys.drop_partition",
     "compact_manifest": "CALL sys.compact_manifest",
     "repair": "CALL sys.remove_unexisting_files",
+    "rollback": "CALL sys.rollback_to_as_latest",
 }
 SNAPSHOT: dict[str, object] = {
     "version": 3,
@@ -72,7 +73,8 @@ def refusal(kind: Kind, options: Mapping[str, str] | None = None, **more: object
     return caught.value
 
 
-ROWS_GO: tuple[Kind, ...] = ("drop", "repair")
+ROWS_GO: tuple[Kind, ...] = ("drop", "repair", "rollback")
+"""Kinds that change rows."""
 REFUSED: list[tuple[dict[str, str], str, tuple[Kind, ...]]] = [
     ({"metadata.iceberg.storage": "table-location"}, "needs_engine_callbacks", ROWS_GO),
     ({"metadata.iceberg.storage": "Hadoop-Catalog"}, "needs_engine_callbacks", ROWS_GO),

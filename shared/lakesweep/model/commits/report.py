@@ -49,6 +49,11 @@ class CommitsReport:
     replaced: int = 0
     """How many snapshots of Lakesweep other writers overwrote, beside those that the commits of this run say."""
 
+    @property
+    def is_damaged(self) -> bool:
+        """What was committed cannot be read as a whole."""
+        return False
+
     def to_json(self) -> dict[str, object]:
         """Return the document that a report has under `commits`."""
         return {"made": [commit.to_json() for commit in self.made], "catalog": self.catalog}

@@ -84,7 +84,7 @@ def rollback(table: Table, arguments: RollbackArguments, *, execute: bool) -> Ru
         return plan_only(table, OPERATION, planner)
     lease = read_lease(area)
     try:
-        _refuse_while_expiring(table, area, lease, arguments.version)
+        refuse_while_expiring(table, area, lease, arguments.version)
     except RefusedError as error:
         return refused(table, OPERATION, error)
     if execute:
@@ -99,7 +99,7 @@ def rollback(table: Table, arguments: RollbackArguments, *, execute: bool) -> Ru
     return replace(report, warnings=(begun, *report.warnings))
 
 
-def _refuse_while_expiring(table: Table, area: ControlArea, lease: LeaseDocument, version: Version) -> None:
+def refuse_while_expiring(table: Table, area: ControlArea, lease: LeaseDocument, version: Version) -> None:
     """Refuse if an unfinished expiry deletes the target, instead of finishing that expiry first.
 
     A tag is safe from the expiry of snapshots, since an expiry keeps what a tag needs. In that case the expiry is

@@ -118,8 +118,8 @@ def _check_commits(area: ControlArea, run_id: str) -> None:
             area,
             run_id,
             "not_undoable",
-            f"it committed snapshot {first}, and deleted nothing; lakesweep rollback TABLE --snapshot {first - 1} goes "
-            "back to the version before, and loses every later commit",
+            f"it committed snapshot {first}, and deleted nothing; lakesweep rollback TABLE --as-latest --snapshot "
+            f"{first - 1} commits the version before it again, and without --as-latest withdraws every later commit",
         )
 
 

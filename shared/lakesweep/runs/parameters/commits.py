@@ -27,3 +27,8 @@ CATALOG_TYPE = catalog(
 CATALOG_LOCK = flag(
     "catalog_lock", "With --catalog-type: every writer of the table takes the catalog's lock for each commit."
 )
+CATALOG = (CATALOG_TYPE, CATALOG_LOCK)
+AS_LATEST = flag(
+    "as_latest", "Commit the version as a new snapshot, and withdraw nothing. Ids go on, and later snapshots stay."
+)
+"""Of a rollback, which commits nothing otherwise."""

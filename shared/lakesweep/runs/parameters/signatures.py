@@ -65,15 +65,11 @@ DURATIONS = (
 RETAIN_MAX = count("retain_max", "Keep at most the newest N, however young the others are.")
 RETAIN_MIN = count("retain_min", "Keep the newest N, however old.")
 OLDER_THAN = past(
-    "older_than",
-    "Delete items older than this: an age such as '3 d', ISO-8601 with a zone, or epoch milliseconds.",
+    "older_than", "Delete items older than this: an age such as '3 d', ISO-8601 with a zone, or epoch milliseconds."
 )
 RETAINED = retained("time_retained", "Keep what is younger, such as '3 d': the same as --older-than with this age.")
 MAX_DELETES = count("max_deletes", "Expire at most N in this run.")
-GRACE = span(
-    "grace",
-    "Wait this long for readers after deleting documents, before deleting files, such as '10 min'.",
-)
+GRACE = span("grace", "Wait this long for readers after deleting documents, before deleting files, such as '10 min'.")
 PROTECT_COMMIT_USER = texts("protect_commit_user", "Keep the last snapshot of this commit user; repeatable.", "USER")
 DELETE_ALL = flag("delete_all", "Delete every changelog if all are older than the oldest snapshot.")
 INCLUDING = text("including_consumers", "Only consumers whose whole name matches; by default all.", "REGEX")
@@ -198,8 +194,10 @@ ROLLBACK = Signature(
             "To the last snapshot committed at or before this time: ISO-8601 with a zone, or epoch milliseconds."
         ),
         WATERMARK.says("To the last snapshot with this or a lower watermark."),
-        LOSE_TAG,
+        *(LOSE_TAG, commits.AS_LATEST, *commits.CATALOG, partitions.FALLBACK_REAPPEARS, OPTIONS),
     ),
+    commits.COMMIT_OPTIONS,
+    commits=commits.AS_LATEST,
 )
 CREATE_BRANCH = Signature(
     "create-branch",

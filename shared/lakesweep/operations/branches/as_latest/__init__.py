@@ -1,0 +1,1 @@
+"""`rollback --as-latest`: commit an older version on top, and withdraw nothing."""

@@ -1,0 +1,128 @@
+"""Read in which versions of a branch the files live that a rollback as latest takes back or gives up."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from lakesweep.errors import RefusedError
+from lakesweep.format.manifest import ManifestEntry
+from lakesweep.model.roots import BranchListing, Root
+from lakesweep.operations.branches.rules.lives import Lives
+from lakesweep.operations.tags.rules.expiry import ROLLBACK_PREFIX
+from lakesweep.storage.store import Store
+from lakesweep.table.documents import read_roots
+from lakesweep.table.metadata import MetadataReader, Unreadable
+from lakesweep.table.reach.holders import Holders
+from lakesweep.table.reach.root_files import RootList, lists_of, state_lists
+
+
+@dataclass(frozen=True, slots=True)
+class FileLives:
+    """The lives of files, with the index files and other metadata among them that only one version has."""
+
+    lives: Lives
+    coming: frozenset[str]
+    """Index files, index manifests and statistics that the target has and the newest version has not."""
+    going: frozenset[str]
+
+
+def file_lives(store: Store, own: BranchListing, target: Root, names: Collection[str], *, by_delta: bool) -> FileLives:
+    """Read all snapshots and tags of a branch: each manifest once, and with deletions twice.
+
+    Args:
+        store: The table's store.
+        own: The branch as it was just listed.
+        target: The version that comes back.
+        names: The data files in question.
+        by_delta: Expiring changelog documents delete what their deltas deleted.
+
+    Raises:
+        RefusedError: A snapshot or tag cannot be read, so nobody knows what it has. Or two of one id differ.
+        StorageError: A request failed.
+    """
+    roots = read_roots(store, [*own.snapshots, *own.tags]).roots
+    target_id, newest_id = target.snapshot.id, own.snapshots[-1].id
+    _refuse_reused_ids(store, [target, *roots])
+
+    def refuse(content: Unreadable) -> RefusedError:
+        return RefusedError(
+            f"table {store.location}: {content.problem}; expected to read every snapshot and tag of branch {own.name} "
+            "before deleted files come back, since Paimon's expiry goes by them",
+            code="unreadable_root",
+        )
+
+    wanted = frozenset(names)
+    holders = Holders(MetadataReader(store, again=True), roots, state_lists, refuse)
+    masks: dict[str, int] = {}
+    for mention in holders.mentions(lambda entry: entry.file_name in wanted):
+        if mention.needed_by:
+            masks[mention.entry.file_name] = masks.get(mention.entry.file_name, 0) | mention.needed_by
+    others: dict[str, int] = {}
+    for index in holders.indexes():
+        others[index.entry.file_name] = others.get(index.entry.file_name, 0) | index.needed_by
+    for named in holders.named():
+        if named.kind in ("index_manifest", "statistics"):
+            others[named.name] = named.needed_by
+    ids = tuple(sorted({root.snapshot.id for root in roots if root.snapshot.id <= newest_id}))
+    known: dict[int, frozenset[int]] = {}
+    for mask in {*masks.values(), *others.values()}:
+        known[mask] = frozenset(root.snapshot.id for root in holders.roots_in(mask))
+    held = {name: known[mask] for name, mask in (masks | others).items()}
+    tagged = frozenset(
+        root.snapshot.id for root in roots if root.ref.kind == "tag" and root.ref.name.startswith(ROLLBACK_PREFIX)
+    )
+    lives = Lives(ids, tagged | {target_id}, held, _deleted_before(store, own, target_id, wanted, by_delta=by_delta))
+    return FileLives(
+        lives,
+        frozenset(name for name in others if target_id in held[name] and newest_id not in held[name]),
+        frozenset(name for name in others if newest_id in held[name] and target_id not in held[name]),
+    )
+
+
+def _refuse_reused_ids(store: Store, roots: Collection[Root]) -> None:
+    """Refuse two versions of one id that differ, as after a rollback: ids say nothing about their order then."""
+    known: dict[int, Root] = {}
+    for root in roots:
+        other = known.setdefault(root.snapshot.id, root)
+        if _lists(other) != _lists(root):
+            raise RefusedError(
+                f"table {store.location}: {root.ref} and {other.ref} are different versions of snapshot "
+                f"{root.snapshot.id}; expected one version of each id",
+                code="id_reused",
+            )
+
+
+def _lists(root: Root) -> tuple[str, str]:
+    return root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list
+
+
+def _deleted_before(
+    store: Store, own: BranchListing, target_id: int, names: frozenset[str], *, by_delta: bool
+) -> frozenset[str]:
+    """Return the files that a changelog document of the target or from before it deletes when it expires."""
+    refs = [ref for ref in own.changelogs if ref.id <= target_id] if by_delta else []
+    roots = [root for root in read_roots(store, refs).roots if root.snapshot.changelog_manifest_list is None]
+    if not roots:
+        return frozenset()
+    holders = Holders(MetadataReader(store), roots, _deltas)
+
+    def taken_out(entries: Iterator[ManifestEntry]) -> set[str]:
+        """Return what leaves the table; a file that only changes its level is added again."""
+        found: dict[bool, set[str]] = {True: set(), False: set()}
+        for entry in entries:
+            if entry.file_name in names:
+                found[entry.is_add].add(entry.file_name)
+        return found[False] - found[True]
+
+    found = frozenset(name for _, taken in holders.scan(taken_out) for name in taken)
+    for content in holders.unreadable:
+        if not content.missing:
+            raise RefusedError(
+                f"table {store.location}: {content.problem}; expected to read every changelog before deleted files "
+                "come back, since its expiry may delete them",
+                code="unreadable_root",
+            )
+    return found
+
+
+def _deltas(root: Root) -> Iterator[RootList]:
+    return (each for each in lists_of(root) if each.field == "delta")

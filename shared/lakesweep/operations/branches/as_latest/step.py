@@ -1,0 +1,102 @@
+"""One look at a branch: which files come back and which leave, and whether Paimon's expiry would spare them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakesweep.commit.base import Base
+from lakesweep.errors import RefusedError, some_of
+from lakesweep.format.schema import TableSchema
+from lakesweep.format.values.binary_row import decode_row
+from lakesweep.format.values.json_document import shorten
+from lakesweep.model.commits.as_latest import Part
+from lakesweep.model.partitions.names import partition_name
+from lakesweep.model.roots import MAIN, BranchListing
+from lakesweep.operations.branches.as_latest.lives import FileLives, file_lives
+from lakesweep.operations.branches.as_latest.task import Task
+from lakesweep.operations.tags.rules.expiry import ROLLBACK_PREFIX
+from lakesweep.table.contents.difference import ChangedFile, Difference
+
+UNSAFE_LIVES = "unsafe_lives"
+ONLY_MAIN = "only_main"
+TAGS_COUNTED = "tags_counted"
+_CREATION = "tag.automatic-creation"
+_COUNT = "tag.num-retained-max"
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a commit on a base changes."""
+
+    base: Base
+    difference: Difference
+    changes_index: bool
+    """The target has other index files, such as deletion vectors."""
+    takes_back: bool
+    """Some file comes back that was deleted."""
+
+
+def step_of(task: Task, base: Base, own: BranchListing) -> Step | None:
+    """Return what a commit on a base changes, `None` if the branch holds the target already.
+
+    Args:
+        task: What to do.
+        base: The newest snapshot.
+        own: The branch as it was listed, not before the base was read.
+
+    Raises:
+        RefusedError: The metadata of one version cannot be built upon, or some version cannot be read.
+            `unsafe_lives`, `only_main`, `tags_counted`: Paimon's expiry could delete files of the new snapshot, or of
+            a tag.
+        StorageError: A request failed.
+    """
+    newest, target = base.root.snapshot, task.target.snapshot
+    difference = Difference(task.metadata, newest, target)
+    changes_index = newest.index_manifest != target.index_manifest
+    if difference.is_empty and not changes_index and newest.statistics == target.statistics:
+        return None
+    names = difference.coming.keys() | difference.going.keys()
+    by_delta = base.schema.options.get("changelog-producer", "none").strip().lower() == "none"
+    found = file_lives(task.metadata.store, own, task.target, names, by_delta=by_delta)
+    _refuse_unsafe(task, task.options(base.schema), difference, found)
+    return Step(base, difference, changes_index, bool(difference.coming or found.coming))
+
+
+def _refuse_unsafe(task: Task, options: Mapping[str, str], difference: Difference, found: FileLives) -> None:
+    """Refuse a rollback after which Paimon could delete a file that a version needs."""
+    table, target = task.table.ref, task.target.ref
+    back = [*difference.coming, *found.coming]
+    refused = f"table {table}: {target} has {len(back)} files that were deleted since"
+    without = "roll back without --as-latest"
+    if back and table.branch != MAIN:
+        raise RefusedError(
+            f"{refused}, and no tag of a branch keeps them, since Paimon's expiry asks the tags of main only; expected "
+            f"main, or a version whose files are all live; {without}",
+            code=ONLY_MAIN,
+        )
+    if back and options.get(_CREATION, "").strip().lower() == "batch" and _COUNT in options:
+        raise RefusedError(
+            f"{refused}, and only a tag keeps them, but Paimon deletes tags of all kinds where {_CREATION} is batch "
+            f"and {_COUNT} is {shorten(options[_COUNT])}; reset one of these options, or {without}",
+            code=TAGS_COUNTED,
+        )
+    if unsafe := found.lives.unsafe(back, [*difference.going, *found.going]):
+        raise RefusedError(
+            f"table {table}: files were deleted and came back before, as by an earlier rollback, and its tags "
+            f"{ROLLBACK_PREFIX}* are gone: {some_of(unsafe, _NAMED)}; expected one life of each file, or such a tag in "
+            "each, since otherwise Paimon's expiry may delete these files; first expire the snapshots and delete the "
+            f"tags from before with Lakesweep, or {without}",
+            code=UNSAFE_LIVES,
+        )
+
+
+def part_of(schema: TableSchema, files: Mapping[str, ChangedFile]) -> Part:
+    """Return how many files, rows and bytes these are, and of which partitions."""
+    rows = {file.partition for file in files.values()}
+    keys, types = schema.partition_keys, schema.partition_types
+    return Part(
+        len(files),
+        sum(file.rows for file in files.values()),
+        sum(file.size_bytes for file in files.values()),
+        tuple(sorted(partition_name(keys, types, decode_row(row, types, "a partition")) for row in rows)),
+    )
