@@ -117,7 +117,8 @@ class TableFiles:
         keys = schema["partitionKeys"]
         partition = details.partition_of(symbol, tuple(data_bytes.sample(types[key], 0) for key in keys))
         bucket = details.bucket_of(symbol, 0)
-        name = symbol if "." in symbol else f"{prefix}{stable_uuid(symbol)}-0.{options.get('file.format', 'parquet')}"
+        named = symbol.rpartition("=")[2]  # `x=a.parquet` and `y=a.parquet` are two files of one name
+        name = named if "." in symbol else f"{prefix}{stable_uuid(symbol)}-0.{options.get('file.format', 'parquet')}"
         external = (details.external or {}).get(symbol)
         if external is not None:
             folder, _, name = external.rpartition("/")

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from lakesweep.errors import FormatError
 from lakesweep.format.avro.projection import Row
 from lakesweep.format.identity_digests import identity_digest
-from lakesweep.format.manifest import ManifestMeta
+from lakesweep.format.manifest import ManifestEntry, ManifestMeta
 from lakesweep.format.manifest_list_writer import RawList
 from lakesweep.format.raw_entries import RawEntry, RawManifest, read_raw_manifest
 from lakesweep.format.snapshot import Snapshot
@@ -29,6 +29,9 @@ _BOTH = _NEWEST | _TARGET
 _DELETES = 2
 
 Side = Literal["going", "coming"]
+
+FileKey = tuple[bytes, int, str]
+"""Partition, bucket and name. Files that Paimon took over from Hive have the same names in every partition."""
 
 
 class ChangedFile(NamedTuple):
@@ -110,14 +113,14 @@ class Difference:
         """
         with self._metadata.refusing():
             for text, found, raw in self._changed():
-                if found == side and raw.entry.file_name not in self.moved:
+                if found == side and key_of(raw.entry) not in self.moved:
                     yield text, raw
 
     def moved_back(self) -> Iterator[TextEntry]:
         """Yield the entries that the target has of the files which were moved since. See `entries`."""
         with self._metadata.refusing():
             for text, found, raw in self._changed() if self.moved else ():
-                if found == "coming" and raw.entry.file_name in self.moved:
+                if found == "coming" and key_of(raw.entry) in self.moved:
                     yield text, raw
 
     def rest(self) -> Iterator[tuple[bytes, list[Row]]]:
@@ -200,16 +203,16 @@ class Difference:
                         place.is_clean = False
                     if (side := _side(live, place)) is not None:
                         place.has.add(side)
-        files: dict[Side, dict[str, ChangedFile]] = {"going": {}, "coming": {}}
+        files: dict[Side, dict[FileKey, ChangedFile]] = {"going": {}, "coming": {}}
         for _, side, raw in self._changed():
             entry = raw.entry
-            files[side][entry.file_name] = ChangedFile(entry.partition, entry.row_count, entry.file_size)
+            files[side][key_of(entry)] = ChangedFile(entry.partition, entry.row_count, entry.file_size)
         self.moved = files["going"].keys() & files["coming"].keys()
-        """Names of files that both versions have, with another level or other extra files."""
+        """Files that both versions have, with another level or other extra files."""
         self.going, self.coming = (
             {name: file for name, file in found.items() if name not in self.moved} for found in files.values()
         )
-        """Name -> file, for each that only the newest version has, or only the target."""
+        """File -> what counts of it, for each that only the newest version has, or only the target."""
         if self.moved:
             for place, manifest in self._read(lambda place: "going" in place.has):
                 rows = (row for adds, _ in manifest.copies(identified=True) for row in adds)
@@ -223,7 +226,9 @@ class Difference:
     def _stays(self, place: _Place, row: Row) -> bool:
         """Tell whether an ADD is live in the newest version, and its file is not moved."""
         live = self._live(row)
-        return bool(live & _NEWEST) and not (row[2][4] in self.moved and _side(live, place) == "going")
+        return bool(live & _NEWEST) and not (
+            (row[0], row[1], row[2][4]) in self.moved and _side(live, place) == "going"
+        )
 
     def _changed(self) -> Iterator[tuple[bytes, Side, RawEntry]]:
         """Yield the ADDs that differ, each once."""
@@ -238,6 +243,11 @@ class Difference:
         sizes = {name: place.meta.file_size for name, place in self._places.items() if is_wanted(place)}
         for name, body in self._metadata.bodies(sizes, sizes):
             yield self._places[name], read_raw_manifest(body, f"manifest/{name}", expected_size=sizes[name])
+
+
+def key_of(entry: ManifestEntry) -> FileKey:
+    """Return what tells the file of an entry from every other."""
+    return entry.partition, entry.bucket, entry.file_name
 
 
 def _side(live: int, place: _Place) -> Side | None:

@@ -346,3 +346,35 @@ def test_without_a_declared_catalog_it_is_planned_only() -> None:
     assert report.status == "planned" and "this cannot be executed" in report.warnings[0]
     assert world.refused(catalog_type=None, catalog_lock=None)[0] == "catalog_not_declared"
     assert LOCKED["as_latest"]
+
+
+HERE, THERE = "x=000000_0.parquet", "y=000000_0.parquet"
+"""Files of one name in two partitions, as where Paimon took over a table of Hive."""
+
+
+def _two_of_one_name() -> AsLatestWorld:
+    world = AsLatestWorld(is_empty=True, partition_keys=["dt"])
+    world.commit(f"+{HERE}", "+B", partition={HERE: ("1",), "B": ("1",)})
+    world.commit(f"-{HERE}", f"+{THERE}", partition={THERE: ("2",)})
+    return world
+
+
+def test_files_of_one_name_in_two_partitions_are_two_files() -> None:
+    world = _two_of_one_name()
+    report = world.back()
+    said = facts(report)
+    assert (said.back.files, said.gone.files, len(said.kept_by)) == (1, 1, 2)
+    document = world.newest().document
+    assert _kinds(world, document["deltaManifestList"]) == [1, 0]
+    assert world.live() == {HERE, "B"}
+
+
+def test_each_file_of_one_name_has_its_own_lives() -> None:
+    world = AsLatestWorld(is_empty=True, partition_keys=["dt"])
+    world.commit(f"+{HERE}", f"+{THERE}", partition={HERE: ("1",), THERE: ("2",)})
+    world.commit(f"-{THERE}")
+    report = world.back(1)
+    assert world.back(2).status == "done"
+    for tag in facts(report).kept_by:
+        world.run("delete-tag", tag=[tag], status="done")
+    assert world.refused(1)[0] == "unsafe_lives", "the second life of one has no tag"

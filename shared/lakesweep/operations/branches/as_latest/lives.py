@@ -9,6 +9,7 @@ from lakesweep.model.roots import BranchListing, Root
 from lakesweep.operations.branches.rules.lives import Lives
 from lakesweep.operations.tags.rules.expiry import ROLLBACK_PREFIX
 from lakesweep.storage.store import Store
+from lakesweep.table.contents.difference import FileKey, key_of
 from lakesweep.table.documents import read_roots
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.reach.holders import Holders
@@ -19,20 +20,22 @@ from lakesweep.table.reach.root_files import RootList, lists_of, state_lists
 class FileLives:
     """The lives of files, with the index files and other metadata among them that only one version has."""
 
-    lives: Lives
+    lives: Lives[FileKey | str]
     coming: frozenset[str]
     """Index files, index manifests and statistics that the target has and the newest version has not."""
     going: frozenset[str]
 
 
-def file_lives(store: Store, own: BranchListing, target: Root, names: Collection[str], *, by_delta: bool) -> FileLives:
+def file_lives(
+    store: Store, own: BranchListing, target: Root, files: Collection[FileKey], *, by_delta: bool
+) -> FileLives:
     """Read all snapshots and tags of a branch: each manifest once, and with deletions twice.
 
     Args:
         store: The table's store.
         own: The branch as it was just listed.
         target: The version that comes back.
-        names: The data files in question.
+        files: The data files in question.
         by_delta: Expiring changelog documents delete what their deltas deleted.
 
     Raises:
@@ -50,12 +53,13 @@ def file_lives(store: Store, own: BranchListing, target: Root, names: Collection
             code="unreadable_root",
         )
 
-    wanted = frozenset(names)
+    wanted = frozenset(files)
     holders = Holders(MetadataReader(store, again=True), roots, state_lists, refuse)
-    masks: dict[str, int] = {}
-    for mention in holders.mentions(lambda entry: entry.file_name in wanted):
+    masks: dict[FileKey, int] = {}
+    for mention in holders.mentions(lambda entry: key_of(entry) in wanted):
         if mention.needed_by:
-            masks[mention.entry.file_name] = masks.get(mention.entry.file_name, 0) | mention.needed_by
+            key = key_of(mention.entry)
+            masks[key] = masks.get(key, 0) | mention.needed_by
     others: dict[str, int] = {}
     for index in holders.indexes():
         others[index.entry.file_name] = others.get(index.entry.file_name, 0) | index.needed_by
@@ -66,7 +70,8 @@ def file_lives(store: Store, own: BranchListing, target: Root, names: Collection
     known: dict[int, frozenset[int]] = {}
     for mask in {*masks.values(), *others.values()}:
         known[mask] = frozenset(root.snapshot.id for root in holders.roots_in(mask))
-    held = {name: known[mask] for name, mask in (masks | others).items()}
+    held: dict[FileKey | str, frozenset[int]] = {key: known[mask] for key, mask in masks.items()}
+    held.update((name, known[mask]) for name, mask in others.items())
     tagged = frozenset(
         root.snapshot.id for root in roots if root.ref.kind == "tag" and root.ref.name.startswith(ROLLBACK_PREFIX)
     )
@@ -96,8 +101,8 @@ def _lists(root: Root) -> tuple[str, str]:
 
 
 def _deleted_before(
-    store: Store, own: BranchListing, target_id: int, names: frozenset[str], *, by_delta: bool
-) -> frozenset[str]:
+    store: Store, own: BranchListing, target_id: int, files: frozenset[FileKey], *, by_delta: bool
+) -> frozenset[FileKey]:
     """Return the files that a changelog document of the target or from before it deletes when it expires."""
     refs = [ref for ref in own.changelogs if ref.id <= target_id] if by_delta else []
     roots = [root for root in read_roots(store, refs).roots if root.snapshot.changelog_manifest_list is None]
@@ -105,12 +110,12 @@ def _deleted_before(
         return frozenset()
     holders = Holders(MetadataReader(store), roots, _deltas)
 
-    def taken_out(entries: Iterator[ManifestEntry]) -> set[str]:
+    def taken_out(entries: Iterator[ManifestEntry]) -> set[FileKey]:
         """Return what leaves the table; a file that only changes its level is added again."""
-        found: dict[bool, set[str]] = {True: set(), False: set()}
+        found: dict[bool, set[FileKey]] = {True: set(), False: set()}
         for entry in entries:
-            if entry.file_name in names:
-                found[entry.is_add].add(entry.file_name)
+            if (key := key_of(entry)) in files:
+                found[entry.is_add].add(key)
         return found[False] - found[True]
 
     found = frozenset(name for _, taken in holders.scan(taken_out) for name in taken)

@@ -14,7 +14,7 @@ from lakesweep.model.roots import MAIN, BranchListing
 from lakesweep.operations.branches.as_latest.lives import FileLives, file_lives
 from lakesweep.operations.branches.as_latest.task import Task
 from lakesweep.operations.tags.rules.expiry import ROLLBACK_PREFIX
-from lakesweep.table.contents.difference import ChangedFile, Difference
+from lakesweep.table.contents.difference import ChangedFile, Difference, FileKey
 
 UNSAFE_LIVES = "unsafe_lives"
 ONLY_MAIN = "only_main"
@@ -55,9 +55,9 @@ def step_of(task: Task, base: Base, own: BranchListing) -> Step | None:
     changes_index = newest.index_manifest != target.index_manifest
     if difference.is_empty and not changes_index and newest.statistics == target.statistics:
         return None
-    names = difference.coming.keys() | difference.going.keys()
+    files = difference.coming.keys() | difference.going.keys()
     by_delta = base.schema.options.get("changelog-producer", "none").strip().lower() == "none"
-    found = file_lives(task.metadata.store, own, task.target, names, by_delta=by_delta)
+    found = file_lives(task.metadata.store, own, task.target, files, by_delta=by_delta)
     _refuse_unsafe(task, task.options(base.schema), difference, found)
     return Step(base, difference, changes_index, bool(difference.coming or found.coming))
 
@@ -65,7 +65,8 @@ def step_of(task: Task, base: Base, own: BranchListing) -> Step | None:
 def _refuse_unsafe(task: Task, options: Mapping[str, str], difference: Difference, found: FileLives) -> None:
     """Refuse a rollback after which Paimon could delete a file that a version needs."""
     table, target = task.table.ref, task.target.ref
-    back = [*difference.coming, *found.coming]
+    back: list[FileKey | str] = [*difference.coming, *found.coming]
+    gone: list[FileKey | str] = [*difference.going, *found.going]
     refused = f"table {table}: {target} has {len(back)} files that were deleted since"
     without = "roll back without --as-latest"
     if back and table.branch != MAIN:
@@ -80,17 +81,18 @@ def _refuse_unsafe(task: Task, options: Mapping[str, str], difference: Differenc
             f"and {_COUNT} is {shorten(options[_COUNT])}; reset one of these options, or {without}",
             code=TAGS_COUNTED,
         )
-    if unsafe := found.lives.unsafe(back, [*difference.going, *found.going]):
+    if unsafe := found.lives.unsafe(back, gone):
+        named = sorted({file if isinstance(file, str) else file[2] for file in unsafe})
         raise RefusedError(
             f"table {table}: files were deleted and came back before, as by an earlier rollback, and its tags "
-            f"{ROLLBACK_PREFIX}* are gone: {some_of(unsafe, _NAMED)}; expected one life of each file, or such a tag in "
+            f"{ROLLBACK_PREFIX}* are gone: {some_of(named, _NAMED)}; expected one life of each file, or such a tag in "
             "each, since otherwise Paimon's expiry may delete these files; first expire the snapshots and delete the "
             f"tags from before with Lakesweep, or {without}",
             code=UNSAFE_LIVES,
         )
 
 
-def part_of(schema: TableSchema, files: Mapping[str, ChangedFile]) -> Part:
+def part_of(schema: TableSchema, files: Mapping[FileKey, ChangedFile]) -> Part:
     """Return how many files, rows and bytes these are, and of which partitions."""
     rows = {file.partition for file in files.values()}
     keys, types = schema.partition_keys, schema.partition_types

@@ -14,24 +14,28 @@ keeps if the first kept snapshot or a tag next to the expired ones names them.
 Source: Paimon `ExpireSnapshotsImpl#findSkippingTags`, `FileDeletionBase#createDataFileSkipperForTag`, `TagDeletion`.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+File = TypeVar("File", bound=Hashable)
+"""What tells a file from every other."""
 
 
 @dataclass(frozen=True, slots=True)
-class Lives:
+class Lives(Generic[File]):
     """In which versions of a branch files live."""
 
     ids: tuple[int, ...]
     """The snapshot ids of all snapshots and tags, ascending, each once; the last one is the newest."""
     tagged: frozenset[int]
     """Ids with a tag that stays, among them that of the target."""
-    held: Mapping[str, frozenset[int]]
-    """File name -> the ids that have it."""
-    deleted_before: frozenset[str] = frozenset()
+    held: Mapping[File, frozenset[int]]
+    """File -> the ids that have it."""
+    deleted_before: frozenset[File] = frozenset()
     """Files that a changelog document from before the target deletes when it expires."""
 
-    def unsafe(self, coming: Collection[str], going: Collection[str]) -> list[str]:
+    def unsafe(self, coming: Collection[File], going: Collection[File]) -> set[File]:
         """Return the files that Paimon's expiry could delete although some version has them.
 
         Args:
@@ -43,12 +47,12 @@ class Lives:
             lives = list(self._lives(name))
             if len(lives) > 1 and not self._are_safe(lives):
                 found.add(name)
-        return sorted(found)
+        return found
 
     def _are_safe(self, lives: Iterable[set[int]]) -> bool:
         return all(not self.tagged.isdisjoint(life) for life in lives)
 
-    def _lives(self, name: str) -> Iterator[set[int]]:
+    def _lives(self, name: File) -> Iterator[set[int]]:
         """Yield the unbroken ranges of ids that have a file."""
         held, life = self.held.get(name, frozenset[int]()), set[int]()
         for each in self.ids:
