@@ -441,6 +441,42 @@ MUTATIONS = (
         "",
         "fault/test_every_deletion_recorded.py::test_what_is_gone_is_booked_and_comes_back",
     ),
+    # --- which rows are deleted ---
+    Mutation(
+        "a deletion vector with a wrong CRC is read",
+        "format/vectors/vector",
+        "    if checksum != expected:\n",
+        "    if checksum != checksum:\n",
+        "unit/format/test_vectors.py::test_every_flip_and_every_cut[32]",
+    ),
+    Mutation(
+        "a container is read with more rows than its header states",
+        "format/vectors/containers",
+        "    if count != container.rows:\n",
+        "    if count < container.rows:\n",
+        "unit/format/test_vectors.py::test_headers_that_lie",
+    ),
+    Mutation(
+        "the second vector of a data file is passed over",
+        "table/vectors",
+        "            if other is not vector:\n",
+        "            if other is None:\n",
+        "unit/operations/test_deletion_vectors.py::test_index_manifests_that_lie",
+    ),
+    Mutation(
+        "a vector may delete a row that its file does not have",
+        "operations/inspect/vectors",
+        "            if vector.last >= rows[path]:\n",
+        "            if vector.last > rows[path]:\n",
+        "unit/operations/test_deletion_vectors.py::test_bytes_that_contradict_metadata",
+    ),
+    Mutation(
+        "index files roll before the vector that passes their size",
+        "format/vectors/index_file",
+        "if target_size is not None and at > target_size:",
+        "if target_size is not None and at >= target_size:",
+        "unit/format/test_vectors.py::test_a_file_rolls_after_the_vector_that_passes_its_size",
+    ),
     # --- outside of the table, seals, conditions ---
     Mutation(
         "one allowed root allows every file outside",

@@ -238,6 +238,19 @@ def test_flips_behind_a_new_crc(width: Width) -> None:
     assert min(kinds["other"], kinds["error"]) > 20
 
 
+@pytest.mark.parametrize(("positions", "at"), [(range(0, 20_000, 2), 18), (range(100), 15)])
+@pytest.mark.parametrize("change", [1, -1])
+def test_headers_that_lie(positions: range, at: int, change: int) -> None:
+    """A container of bits or runs with more or fewer rows than its header states gives neither bits nor positions."""
+    blob = bytearray(vector_of(positions, 32).blob)
+    blob[at] += change
+    vector = read_vector(with_new_crc(bytes(blob)), None, PATH)
+    assert vector.cardinality == len(positions) + change
+    for ask in (vector.positions, lambda: vector.deleted(0, 8), lambda: vector.last):
+        with pytest.raises(FormatError, match=f"{vector.cardinality} deleted rows|cardinality is incorrect"):
+            ask()
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_noise_behind_a_new_crc(seed: int) -> None:
     """Several bytes at a time, and cut or longer content."""
