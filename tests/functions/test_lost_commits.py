@@ -100,7 +100,8 @@ def test_the_sweep_notices_what_no_event_told_of() -> None:
 def test_a_commit_of_lakesweep_is_replaced() -> None:
     """It is counted as one of ours: no row is lost, and the work is done again."""
     deployed = Raced()
-    drop = {"format_version": 1, "kind": "commit", "hop": 0, "operation": "truncate", "manual": True, "branch": "main"}
+    drop: dict[str, Any] = {"format_version": 1, "kind": "commit", "hop": 0, "operation": "truncate", "branch": "main"}
+    drop |= {"manual": True, "run_id": "r1"}
     declared = {"catalog_type": "filesystem", "catalog_lock": True}
     made = deployed.send("partitions", {**drop, "table": deployed.location(), "arguments": declared})
     assert made.metrics["CommitsMade"] == 1
