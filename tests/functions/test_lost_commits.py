@@ -103,7 +103,7 @@ def test_a_commit_of_lakesweep_is_replaced() -> None:
     drop: dict[str, Any] = {"format_version": 1, "kind": "commit", "hop": 0, "operation": "truncate", "branch": "main"}
     drop |= {"manual": True, "run_id": "r1"}
     declared = {"catalog_type": "filesystem", "catalog_lock": True}
-    made = deployed.send("partitions", {**drop, "table": deployed.location(), "arguments": declared})
+    made = deployed.send("committer", {**drop, "table": deployed.location(), "arguments": declared})
     assert made.metrics["CommitsMade"] == 1
     ours = deployed.created(7)
     deployed.replace_newest()

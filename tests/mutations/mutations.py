@@ -323,9 +323,9 @@ MUTATIONS = (
     ),
     Mutation(
         "a snapshot that was replaced is not noticed later",
-        "commit/loop",
-        "        if uuid == record.uuid:\n",
-        "        if uuid:\n",
+        "commit/former",
+        "    if snapshot is not None and snapshot.uuid == record.uuid:\n",
+        "    if snapshot is not None:\n",
         "unit/commit/test_races.py::test_a_snapshot_that_is_replaced_later_is_noticed_by_the_next_commit",
     ),
     Mutation(
