@@ -68,3 +68,18 @@ def test_a_plan_of_a_pass_reads_no_manifest() -> None:
 
 def test_a_table_without_a_snapshot() -> None:
     assert ManifestWorld().compact().status == "nothing_to_do"
+
+
+def test_after_an_older_version_came_back_as_the_newest() -> None:
+    """Files that were deleted are added again, twice. The rewritten base list lets them live, and so do we."""
+    world = deleting()
+    for _ in range(2):
+        world.table.rollback_as_latest(1)
+        world.table.rollback_as_latest(4)
+    live = world.live()
+    assert world.compact().status == "done"
+    assert world.live() == live
+    world.table.rollback_as_latest(1)
+    live = world.live()
+    assert world.compact().status == "done"
+    assert world.live() == live
