@@ -165,9 +165,11 @@ class _Execution:
     def _prepare(self, attempt: Attempt) -> Prepared | None:
         base, task = attempt.base, self._task
         loss = self._loss = task.loss_of(base)
+        for warning in loss.warnings:
+            self._run.warn(warning)
         if loss.is_empty:
             return None
-        for warning in (*task.check_allowed(base), *loss.warnings):
+        for warning in task.check_allowed(base):
             self._run.warn(warning)
         if loss.needs and not task.arguments.accept_loss:
             raise loss.needs[0]

@@ -155,6 +155,7 @@ def test_a_missing_index_file_is_not_done_without() -> None:
     path = world.lose(world.table.path("I"))
     report = world.files()
     assert report.status == "nothing_to_do"
+    assert any(path in each for each in report.warnings)
     assert repair_of(world.files(execute=False)).index_files == (path,)
     assert any(path in each for each in world.files(execute=False).warnings)
     assert world.ids() == [1]
