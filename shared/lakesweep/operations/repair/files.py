@@ -189,7 +189,7 @@ def _needs(table: str, report: RepairReport) -> Iterator[RefusedError]:
             "them (lakesweep explain TABLE FILE), or state accept_loss",
             code="restorable",
         )
-    if len(report.files) > max(1, _MANY * report.live_files):
+    if len(report.files) > _MANY * report.live_files:
         yield RefusedError(
             f"table {table}: {len(report.files)} of {report.live_files} files are lost, more than half of the table; "
             "state accept_loss if this is so",
