@@ -9,10 +9,10 @@ losses, and are refused, too:
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 
-from lakesweep.errors import ObjectNotFoundError, RefusedError, StorageError
+from lakesweep.errors import AccessDeniedError, ObjectNotFoundError, RefusedError, StorageError
 from lakesweep.model.paths.allowed import is_external
 from lakesweep.model.roots import base_name
 from lakesweep.runs.session import Table
@@ -26,6 +26,8 @@ from lakesweep.table.reach.live_set import name_hash
 from lakesweep.table.stores import TableStores, declared_roots
 
 UNKNOWN = "existence_unknown"
+_NO_VERSIONS = frozenset({"not_versioned", "not_implemented", "501"})
+"""Codes of stores that keep no versions, or know none."""
 _THERE = "too_large"
 """Error code of a read with a limit of zero bytes, if the object exists."""
 
@@ -100,17 +102,25 @@ class Existence:
         return frozenset(absent)
 
     def restorable(self, paths: Collection[str]) -> frozenset[str]:
-        """Return the paths at which a deletion hides an object that the bucket still has. It is asked as a favour.
+        """Return the paths at which a deletion hides an object that the bucket still has.
 
-        So a store that keeps no versions, or does not allow the question, has none.
+        A store that keeps no versions, or does not allow the question, has none.
+
+        Raises:
+            StorageError: A request failed, so nothing tells whether an object can be restored.
         """
         inside = [path for path in paths if not is_external(path)]
         found: set[str] = set()
-        with suppress(StorageError):
+        try:
             for start in range(0, len(inside), PAGE_KEYS):
                 part = inside[start : start + PAGE_KEYS]
                 states = self.store.hidden(part)
                 found.update(path for path, state in zip(part, states, strict=True) if state.code == "hidden")
+        except AccessDeniedError:
+            return frozenset()
+        except StorageError as error:
+            if error.code not in _NO_VERSIONS:
+                raise
         return frozenset(found)
 
     def stores(self) -> TableStores:

@@ -14,15 +14,12 @@ from lakesweep.model.commits.repair import LostFile, RepairReport
 from lakesweep.model.roots import base_name
 from lakesweep.operations.repair.existence import Existence, Unlisted
 from lakesweep.operations.repair.lists import index_manifest_of, lists_of
-from lakesweep.operations.repair.loss import Loss, by_partition, entries_of, partition_in_words, paths_of
+from lakesweep.operations.repair.loss import MANY, Loss, by_partition, entries_of, partition_in_words, paths_of
 from lakesweep.operations.repair.vectors import warn_of_stuck, without_lost
 from lakesweep.table.contents.content import Content
 from lakesweep.table.contents.contents import Contents
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.reach.live_set import name_hash
-
-_MANY = 0.5
-"""A loss of more than this part of the table's files has to be accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +186,7 @@ def _needs(table: str, report: RepairReport) -> Iterator[RefusedError]:
             "them (lakesweep explain TABLE FILE), or state accept_loss",
             code="restorable",
         )
-    if len(report.files) > _MANY * report.live_files:
+    if len(report.files) > MANY * report.live_files:
         yield RefusedError(
             f"table {table}: {len(report.files)} of {report.live_files} files are lost, more than half of the table; "
             "state accept_loss if this is so",

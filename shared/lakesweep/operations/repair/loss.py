@@ -14,6 +14,9 @@ from lakesweep.table.contents.content import Content, Part, TextEntry, Values
 from lakesweep.table.contents.contents import Contents
 from lakesweep.table.paths import TablePaths
 
+MANY = 0.5
+"""A loss of more than this part of the table's files has to be accepted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loss:

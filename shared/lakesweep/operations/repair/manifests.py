@@ -19,7 +19,7 @@ from lakesweep.format.schema import TableSchema
 from lakesweep.model.commits.repair import LostManifest, RepairReport
 from lakesweep.operations.repair.existence import Existence
 from lakesweep.operations.repair.lists import index_manifest_of, lists_of
-from lakesweep.operations.repair.loss import Loss, entries_of, paths_of, values_in_words
+from lakesweep.operations.repair.loss import MANY, Loss, entries_of, paths_of, values_in_words
 from lakesweep.operations.repair.vectors import VectorOf, Vectors, warn_of_stuck, without_lost
 from lakesweep.table.contents.content import Content
 from lakesweep.table.contents.contents import Contents
@@ -155,6 +155,13 @@ def _needs(table: str, report: RepairReport) -> Iterator[RefusedError]:
             f"table {table}: the bucket's versions still have a missing manifest; restore it (lakesweep explain TABLE "
             "FILE), or state accept_loss",
             code="restorable",
+        )
+    added = sum(manifest.added for manifest in report.manifests)
+    if added > MANY * (added + report.live_files):
+        yield RefusedError(
+            f"table {table}: {len(report.manifests)} missing manifests added {added} files, and {report.live_files} "
+            "are left, so more than half of the table is lost; state accept_loss if this is so",
+            code="large_loss",
         )
     deleting = [manifest for manifest in report.manifests if manifest.deleted]
     if deleting:

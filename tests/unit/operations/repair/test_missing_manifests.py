@@ -121,12 +121,28 @@ def test_orphan_scans_find_what_the_lost_manifest_named() -> None:
     assert world.table.path("B") not in {action.path for action in scan.plan.actions}
 
 
+def test_the_loss_of_most_files_has_to_be_accepted() -> None:
+    """Where so much is gone, the place is rather wrong than the table damaged."""
+    world = filled()
+    for snapshot in (1, 2):
+        vanish(world, manifest_of(world, f"snapshot/snapshot-{snapshot}"))
+    assert refusal_of(world.manifests()) == "large_loss"
+    assert world.ids() == [1, 2, 3]
+    assert world.manifests(accept_loss=True).status == "done"
+    assert world.live() == {"C"}
+
+
 def test_a_manifest_that_the_bucket_still_has_is_restored_instead() -> None:
     world = RepairWorld(versioned=True)
     world.fill("A", "B")
     vanish(world, manifest_of(world, "snapshot/snapshot-1"))
     assert [each.is_restorable for each in repair_of(world.manifests(execute=False)).manifests] == [True]
     assert refusal_of(world.manifests()) == "restorable"
+    recorded = Switch()
+    world.manifests(recorded, execute=False)
+    asks = next(number for number, call in enumerate(recorded.calls, 1) if " hidden " in call)
+    broken = world.manifests(Switch(asks, "before"), execute=False)
+    assert refusal_of(broken) == "existence_unknown", "a failed question is no answer"
     assert world.manifests(accept_loss=True).status == "done"
 
 
