@@ -17,10 +17,9 @@ from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
 from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.codec import Number, from_json, is_number
 from lakesweep.format.snapshot import Snapshot
-from lakesweep.model.commits.replaced import GRAIN_MS
 from lakesweep.model.commits.seen import Announced, SeenSnapshot
 from lakesweep.model.identity import number_of
-from lakesweep.model.safety import STATE_AHEAD_MS, STATE_LIFETIME_MS
+from lakesweep.model.safety import GRAIN_MS, STATE_AHEAD_MS, STATE_LIFETIME_MS
 
 STATE_FORMAT_VERSION = 7
 NEVER_MS = 1 << 62

@@ -123,3 +123,6 @@ BATCH_RESERVE_MS = 20_000
 function. This is safe, and the next run finishes the batch."""
 MAX_MIN_INTERVAL_MS = 3 * _HOUR_MS
 """A commit that waits longer would be handed on too often: 16 times, with a quarter of an hour each."""
+
+GRAIN_MS = 1000
+"""S3 gives the time of an object in whole seconds, cut off."""

@@ -19,6 +19,7 @@ from lakesweep.operations.orphans import local as remove_orphan_files
 from lakesweep.operations.partitions import drop_partition, expire_partitions, truncate
 from lakesweep.operations.registered.partitions import folded_options
 from lakesweep.operations.registry import OPERATIONS, run_operation
+from lakesweep.operations.repair import remove_unexisting_files, remove_unexisting_manifests, repair_hints
 from lakesweep.operations.retention import expire_changelogs, expire_consumers, expire_snapshots
 from lakesweep.operations.tags import create as create_tag
 from lakesweep.operations.tags import delete as delete_tag
@@ -80,6 +81,7 @@ def test_every_operation_is_declared_once() -> None:
         *(delete_tag.OPERATION, expire_tags.OPERATION, tag_steps.OPERATION, rollback.OPERATION),
         *(drop_partition.OPERATION, truncate.OPERATION, expire_partitions.OPERATION),
         compact_manifest.OPERATION,
+        *(remove_unexisting_files.OPERATION, remove_unexisting_manifests.OPERATION, repair_hints.OPERATION),
         *(create_branch.OPERATION, delete_branch.OPERATION, fast_forward.OPERATION, undo.OPERATION, maintain.OPERATION),
     }
 

@@ -27,11 +27,10 @@ from typing import Literal
 
 from lakesweep.format.snapshot import Snapshot
 from lakesweep.model.commits.seen import SeenSnapshot
+from lakesweep.model.safety import GRAIN_MS
 
 Verdict = Literal["same", "expired", "rolled_back", "fast_forwarded", "replaced", "unclear"]
 
-GRAIN_MS = 1000
-"""S3 gives the time of an object in whole seconds, cut off."""
 _SLACK_MS = 100
 """An object has its time some moments before others can see it."""
 _DOUBT_MS = 5000

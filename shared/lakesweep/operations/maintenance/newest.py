@@ -16,10 +16,11 @@ from lakesweep.errors import FormatError, ObjectNotFoundError, StorageError, Uns
 from lakesweep.format.snapshot import Snapshot, parse_snapshot
 from lakesweep.format.tag import parse_tag
 from lakesweep.model.commits.lost import Looked, LostCommit, doubt
-from lakesweep.model.commits.replaced import GRAIN_MS, Around, FoundSnapshot, Verdict, judge
+from lakesweep.model.commits.replaced import Around, FoundSnapshot, Verdict, judge
 from lakesweep.model.commits.seen import MOST_SEEN, Announced, SeenSnapshot
 from lakesweep.model.identity import number_of
 from lakesweep.model.roots import RootRef
+from lakesweep.model.safety import GRAIN_MS
 from lakesweep.runs.view import TableView
 from lakesweep.storage.wrappers.remembering import RememberingStore
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
