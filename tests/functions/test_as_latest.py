@@ -26,10 +26,10 @@ def test_a_rollback_as_latest_by_hand() -> None:
     assert (planned["status"], planned["queued"], planned["commits"]["back"]["files"]) == ("planned", False, 1)
     queued = deployed.invoke("on_demand", {**event, "execute": True}).value
     assert (queued["status"], queued["queued"]) == ("planned", True)
-    (message,) = deployed.waiting("partitions")
+    (message,) = deployed.waiting("committer")
     assert _live(deployed, table) == {"B", "C"}
     with recorded() as calls:
-        answer = deployed.send("partitions", message)
+        answer = deployed.send("committer", message)
     assert (answer.failed, answer.metrics["CommitsMade"]) == ([], 1), answer.text
     assert not [call for call in calls if call.action.startswith("s3:Delete")]
     assert _live(deployed, table) == {"A", "B"}
@@ -37,5 +37,5 @@ def test_a_rollback_as_latest_by_hand() -> None:
     assert [tag.startswith("tag/tag-rollback-to-as-latest-") for tag in tags] == [True, True]
 
     table.commit("+D", snapshot_id=4)
-    answer = deployed.send("partitions", message)
+    answer = deployed.send("committer", message)
     assert by_function([answer], "CommitsMade") == 0, "a message that comes twice is carried out once"
