@@ -621,4 +621,40 @@ MUTATIONS = (
         "if loss.needs and task.arguments.accept_loss:\n            raise",
         "unit/operations/repair/test_missing_manifests.py::test_rows_that_return_have_to_be_accepted",
     ),
+    # --- what a rollback as latest takes back ---
+    Mutation(
+        "a file may come back whose earlier life has no tag",
+        "operations/branches/rules/lives",
+        "all(not self.tagged.isdisjoint(life) for life in lives)",
+        "any(not self.tagged.isdisjoint(life) for life in lives)",
+        "unit/operations/branches/rules/test_lives.py::test_paimon_takes_no_file_that_is_safe[False]",
+    ),
+    Mutation(
+        "no tag holds the target of a rollback as latest",
+        "operations/branches/as_latest/execution",
+        "            self._hold(self._task.target)\n",
+        "            pass\n",
+        "unit/operations/branches/test_as_latest.py::test_two_tags_without_an_end_stay_where_a_file_came_back",
+    ),
+    Mutation(
+        "a tag that has to stay ends by the table's options",
+        "operations/tags/create",
+        "if retained_ms is None and not arguments.is_permanent:",
+        "if retained_ms is None:",
+        "unit/operations/branches/test_as_latest.py::test_two_tags_without_an_end_stay_where_a_file_came_back",
+    ),
+    Mutation(
+        "a file that was moved is deleted and added again",
+        "table/contents/difference",
+        'self.moved = files["going"].keys() & files["coming"].keys()',
+        "self.moved = frozenset[FileKey]()",
+        "unit/operations/branches/test_as_latest.py::test_a_file_that_changed_its_level_is_not_deleted",
+    ),
+    Mutation(
+        "nobody looks whether the files still exist after the commit",
+        "operations/branches/as_latest/execution",
+        "self._lost = lost_files(self._table.store, self._step.base.schema, roots, COUNTED, outside)",
+        "self._lost = lost_files(self._table.store, self._step.base.schema, (), COUNTED, outside)",
+        "unit/operations/branches/test_as_latest.py::test_a_file_that_an_expiry_deletes_after_the_check_is_told_at_once",
+    ),
 )
