@@ -175,6 +175,33 @@ def test_a_file_that_came_back_before_and_has_lost_its_tags() -> None:
     assert world.back(2).status == "done", "of C and D each life has one"
 
 
+@pytest.mark.parametrize(
+    ("second", "third", "producer", "is_refused"),
+    [
+        (["-A"], ["+A"], "none", True),
+        (["-A@0", "+A@5"], ["+C"], "none", False),  # it only changed its level
+        (["-A"], ["+A"], "input", False),  # such a changelog document deletes no data file
+    ],
+)
+def test_a_changelog_that_will_delete_a_file_when_it_expires(
+    second: list[str], third: list[str], producer: str, is_refused: bool
+) -> None:
+    """Its snapshot deleted the file, which came back before the target."""
+    options = {"changelog-producer": producer}
+    world = AsLatestWorld(is_empty=True, primary_keys=["k"], options=options)
+    world.commit("+A", "+B")
+    world.commit(*second)
+    world.commit(*third, merge_base=True)
+    world.commit("-A")
+    for snapshot in (1, 2):
+        world.table.changelog_document(snapshot)
+        world.table.remove(f"snapshot/snapshot-{snapshot}")
+    if is_refused:
+        assert world.refused(3)[0] == "unsafe_lives"
+    else:
+        assert world.back(3).status == "done"
+
+
 def test_two_versions_of_one_id() -> None:
     world = AsLatestWorld()
     world.table.tag("t", snapshot=3)

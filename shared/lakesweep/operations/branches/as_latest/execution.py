@@ -126,7 +126,7 @@ class Execution:
 
     def _noted(self, made: MadeCommit) -> MadeCommit:
         gone = report_of_step(self._task, self._step).gone
-        return replace(made, partitions=len(gone.partitions), rows=gone.rows, files=gone.files, bytes=gone.bytes)
+        return replace(made, rows=gone.rows, files=gone.files, bytes=gone.bytes)
 
     def _finish(self, last: Committed) -> None:
         """Let tags stay if they are needed, and look whether the files of the new snapshot exist.
