@@ -134,39 +134,6 @@ def test_a_drop_by_hand(operation: str, arguments: dict[str, Any], left: set[str
     assert deployed.live() == left
 
 
-def test_a_repair_by_hand() -> None:
-    """Planned by one function, committed by the other, which may not write anything but new files."""
-    deployed = Partitioned()
-    options = {"bucket": "-1", "deletion-vectors.enabled": "true"}
-    table = deployed.table("sales.db/orders", commits=0, options=options, partition_keys=["dt"])
-    table.hint("LATEST", table.commit("+A", "+B", "+C", partition=(OLD,), index={"I": {"A": [1], "B": [2]}}))
-    event = {"operation": "remove-unexisting-files", "table": deployed.location(), "arguments": {}, "execute": True}
-    assert deployed.invoke("on_demand", event).value["status"] == "nothing_to_do"
-    lost = table.path("B")
-    table.remove(lost)
-    before = keys_of(deployed.store())
-    queued = deployed.invoke("on_demand", event).value
-    assert (queued["status"], queued["queued"], queued["commits"]["lost"]["rows"]) == ("planned", True, 10)
-    assert by_function(deployed.run(), "CommitsMade") == 1
-    needs = read_root(deployed.store(), "snapshot/snapshot-2")
-    assert needs.live == {table.path("A"), table.path("C")}
-    assert set(keys_of(deployed.store())) > set(before)
-
-
-def test_a_repair_that_has_to_be_accepted_is_not_queued_without_that() -> None:
-    deployed = Partitioned()
-    table = deployed.partitioned()
-    for name in (OLD, OLDER):
-        table.remove(table.path(f"F{name}"))
-    event = {"operation": "remove-unexisting-files", "table": deployed.location(), "arguments": {}, "execute": True}
-    refused = deployed.invoke("on_demand", event).value
-    assert refused["status"] == "refused" and "accept_loss" in refused["refusal"]["message"]
-    assert not deployed.waiting("partitions")
-    deployed.invoke("on_demand", {**event, "arguments": {"accept_loss": True}})
-    deployed.run()
-    assert deployed.live() == {TODAY}
-
-
 def test_what_could_not_be_executed_is_not_queued() -> None:
     """Nobody has declared the catalog: that is planned, and told to the person who asks."""
     deployed = Partitioned()
