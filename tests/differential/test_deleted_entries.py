@@ -19,41 +19,15 @@ import pytest
 
 from tests.differential.commit_acts import Act, Maintainer, by_ours, engine_as_maintainer
 from tests.differential.commit_readers import Reader, readers
-from tests.differential.commit_tables import Kind, Partition
+from tests.differential.commit_tables import Kind
 from tests.differential.engine import RETAIN_EVERYTHING, Engine, compiled
 from tests.differential.metadata_edit import Record, change_entries, entries_of
+from tests.differential.written_tables import APPEND, PRIMARY_KEY, kind_of, write
 from tests.support.metadata_schemas import MANIFEST
 
 pytestmark = pytest.mark.differential
 
-PARTITIONS: tuple[Partition, ...] = (("a",), ("b",), ("c",))
 OLD = Path(__file__).with_name("engine") / "old"
-
-
-def kind_of(shape: str, **options: str) -> Kind:
-    """Return a kind of table with one partition key."""
-    return Kind(shape, (("p", "STRING"),), PARTITIONS, options, None)
-
-
-APPEND = kind_of("append", bucket="-1")
-PRIMARY_KEY = kind_of("primary key", bucket="2")
-
-
-def _rows(commit: int) -> list[list[str | None]]:
-    return [[partition[0], str(id), f"v{commit}"] for partition in PARTITIONS for id in range(4)]
-
-
-def write(engine: Engine, table: str, kind: Kind) -> None:
-    """Commit to each partition three times, and overwrite one of them."""
-    engine("create", table=table, **kind.create)
-    for commit in range(3):
-        engine("put", table=table, rows=_rows(commit))
-    if "vectors" in kind.shape:
-        if kind.primary_key:
-            engine("compact", table=table)
-        else:
-            engine("dv_delete", table=table, n=1)
-    engine("put", table=table, rows=[["c", "9", "v"]], overwrite=True)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +91,7 @@ def test_of_pypaimon(engine: Engine, tmp_path: Path, kind: Kind) -> None:
     for commit in range(3):
         builder = catalog.get_table(name).new_batch_write_builder()
         write, commits = builder.new_write(), builder.new_commit()
-        rows = [{"p": p, "id": int(id or 0), "v": v} for p, id, v in _rows(commit)]
+        rows = [{"p": p, "id": int(id or 0), "v": v} for p, id, v in rows_of(commit)]
         write.write_arrow(pa.Table.from_pylist(rows, pa.schema(columns)))
         commits.commit(write.prepare_commit())
         write.close()

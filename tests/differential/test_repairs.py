@@ -19,7 +19,7 @@ from tests.differential.commit_readers import readers
 from tests.differential.commit_tables import Kind
 from tests.differential.engine import Engine, EngineError
 from tests.differential.metadata_edit import LISTS, newest_snapshot, records_of
-from tests.differential.test_deleted_entries import APPEND, PRIMARY_KEY, kind_of, write
+from tests.differential.written_tables import APPEND, PRIMARY_KEY, kind_of, write
 
 pytestmark = pytest.mark.differential
 

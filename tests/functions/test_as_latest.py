@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from tests.functions.test_partitions import Partitioned, by_function
+from tests.functions.committing import Committing, by_function
 from tests.support.iam import recorded
 from tests.support.reader import read_root
 from tests.support.table_builder import TableBuilder
 
 
-def _live(deployed: Partitioned, table: TableBuilder) -> set[str]:
+def _live(deployed: Committing, table: TableBuilder) -> set[str]:
     return table.symbols(read_root(deployed.store(), f"snapshot/snapshot-{deployed.snapshots()[-1]}").live)
 
 
 def test_a_rollback_as_latest_by_hand() -> None:
-    deployed = Partitioned()
+    deployed = Committing()
     table = deployed.table("sales.db/orders", commits=0)
     for entries in (["+A", "+B"], ["-A", "+C"]):
         table.hint("LATEST", table.commit(*entries))
