@@ -22,7 +22,7 @@ from tests.differential.commit_readers import Reader, readers
 from tests.differential.commit_tables import Kind
 from tests.differential.engine import RETAIN_EVERYTHING, Engine, compiled
 from tests.differential.metadata_edit import Record, change_entries, entries_of
-from tests.differential.written_tables import APPEND, PRIMARY_KEY, kind_of, write
+from tests.differential.written_tables import APPEND, PRIMARY_KEY, kind_of, rows_of, write
 from tests.support.metadata_schemas import MANIFEST
 
 pytestmark = pytest.mark.differential
