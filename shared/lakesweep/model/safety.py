@@ -70,6 +70,15 @@ CLOCK_ERROR_MS = 5_000
 """Two readings of a store's clock may differ this much. A state that is even further in the future delays no pass."""
 MARKER_CLOCK_MS = 5_000
 """S3 states the time of a marker in whole seconds, and its clock may be slightly ahead of the plan's."""
+GRAIN_MS = 1000
+"""S3 states the time of an object in whole seconds, cut off."""
+SLACK_MS = 100
+"""An object has its time some moments before others can see it."""
+ROLLED_BACK_MS = 5_000
+"""A commit that was made so much later than another snapshot was written came after a rollback. Until then, a clock may
+be wrong."""
+WRITTEN_WITHIN_MS = _MINUTE_MS
+"""A writer writes its snapshot at most so long after it made it. Otherwise somebody copied the document."""
 CLOCK_MARGIN_MS = 5 * _MINUTE_MS
 """Time after the end of a period until Lakesweep tags the newest snapshot without waiting for a later commit. Clocks
 differ, so a commit from before the end may appear late."""
@@ -123,6 +132,3 @@ BATCH_RESERVE_MS = 20_000
 function. This is safe, and the next run finishes the batch."""
 MAX_MIN_INTERVAL_MS = 3 * _HOUR_MS
 """A commit that waits longer would be handed on too often: 16 times, with a quarter of an hour each."""
-
-GRAIN_MS = 1000
-"""S3 gives the time of an object in whole seconds, cut off."""

@@ -27,16 +27,9 @@ from typing import Literal
 
 from lakesweep.format.snapshot import Snapshot
 from lakesweep.model.commits.seen import SeenSnapshot
-from lakesweep.model.safety import GRAIN_MS
+from lakesweep.model.safety import GRAIN_MS, ROLLED_BACK_MS, SLACK_MS, WRITTEN_WITHIN_MS
 
 Verdict = Literal["same", "expired", "rolled_back", "fast_forwarded", "replaced", "unclear"]
-
-_SLACK_MS = 100
-"""An object has its time some moments before others can see it."""
-_DOUBT_MS = 5000
-"""A commit that was made so much later came after a rollback. Until then, a clock may be wrong."""
-_PROMPT_MS = 60_000
-"""A writer writes its snapshot at most so long after it made it. Otherwise somebody copied the document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +84,13 @@ def judge(seen: SeenSnapshot, found: FoundSnapshot | None, around: Around) -> Ve
         return "fast_forwarded"
     if 0 < seen.modified_ms <= around.rewritten_ms or around.below == "marker":
         return "rolled_back"
-    if seen.modified_ms > found.modified_ms + _DOUBT_MS > _DOUBT_MS:
+    if seen.modified_ms > found.modified_ms + ROLLED_BACK_MS > ROLLED_BACK_MS:
         return "unclear"  # somebody restored an older object
     may_be_equal = not found.is_digest and not seen.uuid and seen.size_bytes in (0, found.size_bytes)
     if found.snapshot is None or (may_be_equal and seen.number):
         return "unclear"
     if not seen.number:
-        return "unclear" if found.modified_ms - found.snapshot.time_ms > _PROMPT_MS else "replaced"
+        return "unclear" if found.modified_ms - found.snapshot.time_ms > WRITTEN_WITHIN_MS else "replaced"
     if around.is_later_same or around.below == "object":
         return "replaced"
     if not seen.modified_ms:
@@ -109,10 +102,10 @@ def _by_time(seen: SeenSnapshot, found: FoundSnapshot, made_ms: int, is_later_go
     """Tell by the commit time of the new snapshot whether it was made before the old one existed."""
     if found.modified_ms and made_ms > found.modified_ms + GRAIN_MS:
         made_ms = found.modified_ms  # the writer's clock is ahead
-    known_by_ms = seen.modified_ms + (GRAIN_MS if seen.modified_ms % GRAIN_MS == 0 else 0) + _SLACK_MS
+    known_by_ms = seen.modified_ms + (GRAIN_MS if seen.modified_ms % GRAIN_MS == 0 else 0) + SLACK_MS
     if made_ms > known_by_ms:
-        return "rolled_back" if is_later_gone or made_ms > known_by_ms + _DOUBT_MS else "unclear"
-    if found.modified_ms - made_ms > _PROMPT_MS:
+        return "rolled_back" if is_later_gone or made_ms > known_by_ms + ROLLED_BACK_MS else "unclear"
+    if found.modified_ms - made_ms > WRITTEN_WITHIN_MS:
         return "rolled_back" if is_later_gone else "unclear"
     # Within the second of the old one, the new one may have been made after it.
     is_open = seen.modified_ms < made_ms and 0 < seen.seen_ms <= made_ms
