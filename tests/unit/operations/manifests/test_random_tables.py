@@ -94,7 +94,8 @@ def test_the_live_set_is_the_same(seed: int) -> None:
     assert figures.after is not None and figures.after.manifests == len(lines)
     assert figures.after.bytes == sum(line["_FILE_SIZE"] for line in lines)
     assert figures.after.entries == sum(before.values())
-    check_lines(world)
+    if newest > 1:
+        check_lines(world)
     assert world.compact().status == "nothing_to_do"
 
 
