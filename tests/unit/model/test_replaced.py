@@ -73,6 +73,13 @@ def test_signs_that_need_no_clock(made_ms: int, around: Around, verdict: Verdict
     assert judge(SEEN, found(made_ms, made_ms + 100), around) == verdict
 
 
+@pytest.mark.parametrize("around", [Around(is_later_same=True), Around(below="object")])
+def test_an_old_document_in_its_place_may_be_restored(around: Around) -> None:
+    """The writers of a race write within a minute what they made."""
+    assert judge(SEEN, found(-30, 59_000), around) == "replaced"
+    assert judge(SEEN, found(-30, 61_000), around) == "unclear"
+
+
 @pytest.mark.parametrize("made_ms", [2000, -400_000])
 def test_a_rollback_takes_later_snapshots_too(made_ms: int) -> None:
     assert judge(SEEN, found(made_ms, 2500), EMPTY) == "unclear"

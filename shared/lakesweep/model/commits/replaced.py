@@ -89,10 +89,9 @@ def judge(seen: SeenSnapshot, found: FoundSnapshot | None, around: Around) -> Ve
     may_be_equal = not found.is_digest and not seen.uuid and seen.size_bytes in (0, found.size_bytes)
     if found.snapshot is None or (may_be_equal and seen.number):
         return "unclear"
-    if not seen.number:
+    if not seen.number or around.is_later_same or around.below == "object":
+        # An old document was copied: somebody repaired the table.
         return "unclear" if found.modified_ms - found.snapshot.time_ms > WRITTEN_WITHIN_MS else "replaced"
-    if around.is_later_same or around.below == "object":
-        return "replaced"
     if not seen.modified_ms:
         return "unclear"
     return _by_time(seen, found, found.snapshot.time_ms, around.is_later_gone)

@@ -71,6 +71,8 @@ class _Comparing:
         # A pass that ran at the same time may have seen more than this listing shows.
         self._later = tuple(each for each in known.newest if each.seen_ms > look.listed_ms)
         self._seen = tuple(each for each in known.newest if each not in self._later)
+        self._open: set[int] = set()
+        """Ids of snapshots that could not be judged."""
 
     def run(self) -> Looked:
         """Compare, and read where it is needed."""
@@ -78,7 +80,12 @@ class _Comparing:
         for seen in self._suspects():
             ref = self._listed[seen.id]
             key = seen.key if seen.number else (ref.id, number_of(ref.etag))
-            if key in judged or (found := self._found(ref)) is None:
+            if key in judged:
+                continue
+            found = self._found(ref)
+            if found is None or found.snapshot is None:
+                # It changed once more, or is damaged, and may be restored. The next look decides.
+                self._open.add(seen.id)
                 continue
             verdict = self._judge(seen, ref, found)
             if verdict == "same":
@@ -143,6 +150,9 @@ class _Comparing:
         return FoundSnapshot(number_of(ref.etag), ref.modified_ms, ref.size_bytes, snapshot, digest == ref.etag)
 
     def _judge(self, seen: SeenSnapshot, ref: RootRef, found: FoundSnapshot) -> Verdict:
+        known = next((each for each in self._seen if each.id == seen.id and self._is_same(each)), None)
+        if known is not None and known.modified_ms + GRAIN_MS < seen.modified_ms:
+            return "rolled_back"  # somebody restored what was there before
         view = self._view
         later = [self._is_same(each) for each in self._seen if each.id > seen.id]
         around = Around(
@@ -193,6 +203,7 @@ class _Comparing:
             ref.id: known.get((ref.id, number_of(ref.etag))) or self._read_before(ref, _as_seen(ref, listed_ms))
             for ref in self._view.own.snapshots[-MOST_SEEN:]
         }
+        newest |= {each.id: each for each in self._seen if each.id in self._open}
         newest |= {each.id: each for each in self._later}
         return tuple(sorted(newest.values(), key=lambda each: each.id)[-MOST_SEEN:])
 
