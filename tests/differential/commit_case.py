@@ -31,7 +31,13 @@ Draw = Callable[[Random, Kind, Iterable[Partition]], Act]
 
 
 def run_commit_history(
-    engine: Engine, work: Path, seed: int, maintainer: Maintainer, name: str = "commits", draw: Draw = draw_act
+    engine: Engine,
+    work: Path,
+    seed: int,
+    maintainer: Maintainer,
+    name: str = "commits",
+    draw: Draw = draw_act,
+    rounds: int = ROUNDS,
 ) -> Verdict:
     """Draw a history and judge its acts; it ends with the first problem, whose table stays for inspection."""
     random = Random(seed)
@@ -45,7 +51,7 @@ def run_commit_history(
     verdict.facts["on a branch"] += kind.branch != "main"
     writers.begin()
     judge = Judge(engine, table, kind, model, verdict, work / "control" / f"{name}{seed}")
-    for number in range(ROUNDS):
+    for number in range(rounds):
         if number:
             writers.anything()
         act = draw(random, kind, (partition for partition, rows in model.contents.items() if rows))

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.differential.commit_acts import by_ours, draw_compaction, engine_as_maintainer
-from tests.differential.commit_case import run_commit_history
+from tests.differential.commit_case import ROUNDS, run_commit_history
 from tests.differential.engine import Engine
+from tests.support.sampling import is_sampled
 from tests.support.seeds import first_seed
 
 pytestmark = pytest.mark.differential
@@ -26,7 +27,8 @@ FIRST_SEED = first_seed("LAKESWEEP_DIFFERENTIAL_SEED", 956)
 def test_the_engine_goes_on_after_our_compaction(
     engine: Engine, record_property: Callable[[str, object], None], tmp_path: Path, seed: int
 ) -> None:
-    verdict = run_commit_history(engine, tmp_path, seed, by_ours, "manifests", draw_compaction)
+    rounds = 1 if is_sampled() else ROUNDS
+    verdict = run_commit_history(engine, tmp_path, seed, by_ours, "manifests", draw_compaction, rounds)
     record_property("commits", verdict.summary())
     assert not verdict.problems, str(verdict)
 

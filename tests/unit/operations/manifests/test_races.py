@@ -16,9 +16,10 @@ from tests.support.live_records import document_of, entries, listed
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.raw_manifests import Made, RawManifests, deleted, entry
+from tests.support.sampling import is_sampled
 from tests.unit.operations.manifests.manifest_world import FILES, ManifestWorld
 
-COMMITS = 25
+COMMITS = 10 if is_sampled() else 25
 RETRIES = {"commit.max-retries": "1000", "commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "4 ms"}
 EXPECTED = frozenset({"lease_held", "lease_lost", "commit_conflict"})
 
