@@ -13,8 +13,8 @@ MOST, FEW = 25, 2
 """Of a drop with ten manifests, so few of which may name the partition."""
 DAY = "2024-01-03"
 MOST_TO_VISIBLE = 6
-MOST_GETS_AGAIN = 6
-"""Of a second attempt, after an APPEND of somebody else."""
+MOST_GETS_AGAIN = 6 + 1
+"""Of a second attempt, after an APPEND of somebody else. The last one reads what the sweep knows, to add the commit."""
 EXPIRES = {"partition.expiration-time": "365 d", "partition.timestamp-formatter": "yyyy-MM-dd"}
 FUTURE = tuple(f"2924-01-{day:02}" for day in range(1, 6))
 
@@ -25,7 +25,7 @@ def table_of(commits: int, **more: object) -> PartitionedTable:
 
 @pytest.mark.parametrize(
     ("manifests", "requests"),
-    [(1, {"get": 7, "list": 6, "put": 9}), (10, {"get": 16, "list": 6, "put": 9})],
+    [(1, {"get": 8, "list": 6, "put": 10}), (10, {"get": 17, "list": 6, "put": 10})],
 )
 def test_a_drop(manifests: int, requests: dict[str, int]) -> None:
     """What grows with the table is one read of each manifest that may name the partition."""
@@ -49,7 +49,7 @@ def test_a_manifest_that_cannot_name_the_partition_is_not_read() -> None:
     table.append()
     run = table.run("drop-partition", partition=["dt=2024-02-01"])
     assert run.report.status == "done", run.report.refusal
-    assert run.requests == {"get": 7, "list": 6, "put": 9}
+    assert run.requests == {"get": 8, "list": 6, "put": 10}
 
 
 def test_a_dry_run() -> None:
@@ -72,7 +72,7 @@ def test_an_expiry() -> None:
     table = table_of(10, options=EXPIRES)
     run = table.run("expire-partitions")
     assert run.report.status == "done", run.report.refusal
-    assert run.requests == {"get": 16, "list": 6, "put": 9}
+    assert run.requests == {"get": 17, "list": 6, "put": 10}
     assert not read_all(table.store)["snapshot/snapshot-11"].live
 
 
@@ -90,9 +90,9 @@ def test_a_due_partition_between_others() -> None:
 @pytest.mark.parametrize(
     ("other", "requests"),
     [
-        ("append", {"get": 6, "list": 5, "put": 10}),
-        ("overwrite", {"get": 5, "list": 5, "put": 10}),
-        ("compact", {"get": 5, "list": 5, "put": 10}),
+        ("append", {"get": 7, "list": 5, "put": 11}),
+        ("overwrite", {"get": 6, "list": 5, "put": 11}),
+        ("compact", {"get": 6, "list": 5, "put": 11}),
     ],
 )
 def test_a_second_attempt(other: str, requests: dict[str, int]) -> None:
