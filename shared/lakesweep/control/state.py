@@ -129,6 +129,7 @@ class BranchState:
         """Tell whether an event shows that another snapshot has, or had, the id of one that the state knows.
 
         A late or repeated event shows nothing new. One below the newest known snapshot does, if it was written later.
+        One that had expired before is a document that somebody restores.
         """
         seen = announced.seen
         if seen.key in self.judged or not self.newest:
@@ -137,7 +138,8 @@ class BranchState:
         if known is not None:
             return known.number != seen.number
         newest = self.newest[-1]
-        return seen.id < newest.id and seen.modified_ms > newest.modified_ms + GRAIN_MS
+        is_kept = self.first_id <= seen.id < newest.id
+        return is_kept and seen.modified_ms > newest.modified_ms + GRAIN_MS
 
     def are_same(self, found: Mapping[int, str]) -> bool:
         """Tell whether the known snapshots are the same in a listing, as far as it shows them.
