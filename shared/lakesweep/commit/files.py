@@ -8,9 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from lakesweep.commit.environment import Attempt, Prepared
-from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, RefusedError, StorageError
+from lakesweep.errors import (
+    FormatError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    RefusedError,
+    StorageError,
+)
+from lakesweep.format.snapshot import parse_snapshot
+from lakesweep.format.snapshot_writer import write_snapshot
 from lakesweep.storage.store import Store
 from lakesweep.storage.together import waits
+from lakesweep.table.contents.strict import CORRUPT
 
 _FOLDER = "manifest/"
 _LIST = "manifest-list-"
@@ -20,8 +29,11 @@ _UNSUPPORTED = frozenset({"not_implemented", "501", "400", "InvalidArgument", "I
 """How servers answer that do not know the header If-None-Match."""
 
 
-def check_prepared(prepared: Prepared, attempt: Attempt, where: str) -> None:
-    """Make sure that a prepared snapshot follows its base, and that its lists are new files.
+def check_prepared(prepared: Prepared, attempt: Attempt, where: str) -> bytes:
+    """Make sure that a prepared snapshot follows its base, that its lists are new files, and that others can read it.
+
+    Returns:
+        Its document.
 
     Raises:
         RefusedError: It does not; nothing has been written.
@@ -44,6 +56,15 @@ def check_prepared(prepared: Prepared, attempt: Attempt, where: str) -> None:
                 f"{where}: expected the prepared snapshot to have {fact} {expected!r}, found {found!r}",
                 code="bad_snapshot",
             )
+    try:
+        body = write_snapshot(snapshot, prepared.properties)
+        parse_snapshot(body, f"snapshot {snapshot.id}")
+    except FormatError as error:
+        raise RefusedError(
+            f"{where}: expected the numbers in the manifests to make a snapshot that readers can read, found {error}",
+            code=CORRUPT,
+        ) from error
+    return body
 
 
 def write_files(store: Store, files: Mapping[str, bytes], before_each: Callable[[], None]) -> None:

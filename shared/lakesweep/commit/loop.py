@@ -27,7 +27,6 @@ from lakesweep.errors import (
     ObjectNotFoundError,
     RefusedError,
 )
-from lakesweep.format.snapshot_writer import write_snapshot
 from lakesweep.model.commits.seen import SeenSnapshot
 from lakesweep.model.identity import number_of
 from lakesweep.model.roots import branch_dir
@@ -136,8 +135,7 @@ class _Committing:
             return None
         if prepared is None:
             return self._ended("nothing_to_do")
-        check_prepared(prepared, attempt, env.what)
-        body = write_snapshot(prepared.snapshot, prepared.properties)
+        body = check_prepared(prepared, attempt, env.what)
         self._ask_early()
         write_files(env.table, prepared.files, lambda: env.check_time(env.what))
         if not self._is_proven:

@@ -25,6 +25,7 @@ from lakesweep.format.values.json_document import describe, parse_value
 ADD_START = b"\x04\x00"
 """The version 2 and the kind 0, as Avro writes them."""
 DELETE_START = b"\x04\x02"
+MAX_ROW_ID = (1 << 63) - 1
 _VERSION_BYTE = 4
 _FIRST_FIELDS = ("_VERSION", "_KIND")
 
@@ -112,15 +113,31 @@ class RawManifest:
             level, schema id, row count and first row id, then of name, extra files, embedded index and external path.
 
         Raises:
-            FormatError: The file is damaged. A name is not checked.
+            FormatError: The file is damaged, or a number is none of an entry. A name is not checked: a copy keeps it,
+                and nobody makes a path of it.
             UnsupportedFormatError: A later version wrote it.
         """
         for rows in read_blocks(self._file, IDENTIFIED_COPY if identified else COPY):
+            self._check_numbers(rows)
             adds = [row for row in rows if row[3].startswith(ADD_START)]
             deletes = [] if len(adds) == len(rows) else [row for row in rows if row[3].startswith(DELETE_START)]
             if len(adds) + len(deletes) != len(rows):
                 raise self._odd(rows)
             yield adds, deletes
+
+    def _check_numbers(self, rows: list[Row]) -> None:
+        """Make sure of the numbers by which readers pass over manifests, once a list has their ranges."""
+        odd = [
+            row
+            for row in rows
+            if row[1] < POSTPONE_BUCKET or row[2][0] < 0 or row[2][2] < 0 or (row[2][3] or 0) + row[2][2] > MAX_ROW_ID
+        ]
+        if odd:
+            _, bucket, (level, _, row_count, first_row_id, *_), _ = odd[0]
+            raise FormatError(
+                f"{self.path}: expected a bucket, level, row count and row ids of an entry, found {bucket}, {level}, "
+                f"{row_count} and {first_row_id}"
+            )
 
     def _odd(self, rows: list[Row]) -> FormatError | UnsupportedFormatError:
         """Return the error of an entry that does not begin as a known one."""

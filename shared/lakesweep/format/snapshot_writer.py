@@ -12,8 +12,9 @@ from lakesweep.format.snapshot import WRITTEN_FIELDS, Snapshot
 from lakesweep.format.values import json_document
 from lakesweep.format.values.json_text import print_object
 
-_FORMER_FIELDS = frozenset(("logOffsets",))
-"""Fields that releases before 1.4 wrote. Later ones ignore them."""
+_LOG_OFFSETS = "logOffsets"
+"""Releases before 1.4 write this field: for each bucket, where readers go on in a log system. Without one it is empty.
+Later releases have no log systems, and ignore it."""
 
 
 def write_snapshot(snapshot: Snapshot, properties: Mapping[str, str] | None = None) -> bytes:
@@ -79,11 +80,11 @@ def watermark_of(body: bytes, path: str) -> int | None:
 
 
 def unknown_fields(body: bytes, path: str) -> tuple[str, ...]:
-    """Return the keys of a snapshot document that Lakesweep does not know, in their order. Null counts as absent.
+    """Return the keys of a snapshot document that a commit would lose, in their order. Null counts as absent.
 
     Raises:
         FormatError: The document is not an object.
     """
     document = json_document.parse_object(body, path)
-    known = _FORMER_FIELDS.union(WRITTEN_FIELDS)
-    return tuple(field for field, value in document.items() if field not in known and value is not None)
+    lost = {field: value for field, value in document.items() if field not in WRITTEN_FIELDS and value is not None}
+    return tuple(field for field, value in lost.items() if (field, value) != (_LOG_OFFSETS, {}))

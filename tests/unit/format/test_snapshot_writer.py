@@ -162,3 +162,9 @@ def test_unknown_fields() -> None:
     """Those of later releases; not those of former ones, and nothing that is null."""
     document = SNAPSHOT | {"writerVersion": "java-2.1", "later": 1, "empty": None, "tagCreateTime": [2024, 1, 1, 0, 0]}
     assert unknown_fields(json.dumps(document).encode(), "p") == ("fromTheFuture", "later", "tagCreateTime")
+
+
+def test_offsets_of_a_log_system_would_be_lost() -> None:
+    """Readers of releases before 1.4 go on from there."""
+    document = SNAPSHOT | {"logOffsets": {"0": 17}, "fromTheFuture": None}
+    assert unknown_fields(json.dumps(document).encode(), "p") == ("logOffsets",)

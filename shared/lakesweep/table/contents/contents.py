@@ -13,7 +13,7 @@ from functools import partial
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.manifest import ManifestMeta
 from lakesweep.format.manifest_list_writer import RawList, read_raw_list
-from lakesweep.format.raw_entries import EntryFacts, RawEntry, RawManifest, read_raw_manifest
+from lakesweep.format.raw_entries import MAX_ROW_ID, EntryFacts, RawEntry, RawManifest, read_raw_manifest
 from lakesweep.format.snapshot import Snapshot
 from lakesweep.format.values.binary_row import decode_row
 from lakesweep.format.values.data_type import DataType
@@ -170,6 +170,8 @@ class Contents:
                 f"{manifest.path}: expected {meta.added_count} added and {meta.deleted_count} deleted files as its "
                 f"list states, found {added} and {deleted}"
             )
+        if next_row_id > MAX_ROW_ID:
+            raise FormatError(f"{manifest.path}: expected row ids of 64 bits, found {next_row_id}")
         for row in tallies:
             self._decoded_row(row)
         return Part(meta, tallies, self._wanted(manifest, frozenset(tallies), raws), next_row_id)

@@ -248,14 +248,28 @@ def test_a_delete_whose_add_wrong_statistics_hide_is_refused() -> None:
         (Made([entry("a")]), Made([entry("b")], body=b"Obj\x01 but no manifest")),
         (Made([entry("a")]), Made([entry("b", _PARTITION=b"no row")])),
         (Made([entry("a")]), Made([entry("b", _PARTITION=b"no row"), deleted(entry("b", _PARTITION=b"no row"))])),
+        (Made([entry("a")]), Made([entry("b", _BUCKET=-3)])),
+        (Made([entry("a")]), Made([entry("b", _LEVEL=-1)])),
+        (Made([entry("a")]), Made([entry("b", _ROW_COUNT=-1)])),
+        (Made([entry("a")]), Made([entry("b", _FIRST_ROW_ID=(1 << 63) - 5)])),
     ],
     ids=[
         "added-twice", "deleted-twice", "count", "hidden-delete", "too-long", "too-short", "damaged", "no-row",
-        "no-row-deleted",
+        "no-row-deleted", "bucket", "level", "rows", "row-ids",
     ],
 )  # fmt: skip
 def test_manifests_that_contradict_themselves_are_refused(made: tuple[Made, ...]) -> None:
     assert Compacted(*made).code == "corrupt_manifests"
+
+
+def test_a_name_is_copied_as_it_is() -> None:
+    """Nobody makes a path of it here. What deletes files refuses it, before the compaction and after it."""
+    names = ["../up", "a/b", "line\nfeed", "", "\u202e"]
+    records = [entry("", _FILE_NAME=name, _EXTRA_FILES=[name], _EXTERNAL_PATH=name) for name in names]
+    found = Compacted(Made(records), Made([entry("a"), entry("b")]), Made([deleted(entry("b")), deleted(records[1])]))
+    (name,) = found.after()
+    left = [record["_FILE"]["_FILE_NAME"] for _, record in entries(found.world.store, name)]
+    assert left == [*(each for each in names if each != "a/b"), "data-a.parquet"]
 
 
 def test_a_file_that_is_named_twice_and_lives_stays_twice() -> None:

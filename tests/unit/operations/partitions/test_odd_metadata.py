@@ -9,6 +9,7 @@ import fastavro
 import pytest
 
 from lakesweep.model.report import RunReport
+from tests.support.raw_manifests import Made, RawManifests, entry
 from tests.unit.operations.partitions.partition_world import PartitionWorld
 
 OLD, NEW = "20200101", "20990101"
@@ -131,3 +132,26 @@ def test_a_file_that_is_deleted_twice_hides_no_other(call: str) -> None:
     report = CALLS[call](world)
     assert report.refusal is not None and report.refusal.code == "corrupt_manifests", report.status
     assert "is deleted twice" in report.refusal.message
+
+
+LARGEST = (1 << 63) - 1
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        Made([entry("a", OLD), entry("b", NEW, _FIRST_ROW_ID=LARGEST - 9)]),
+        Made([entry("a", OLD, _FIRST_ROW_ID=LARGEST - 3)]),
+        Made([entry("a", OLD)], line={"_MIN_ROW_ID": 0, "_MAX_ROW_ID": LARGEST}),
+        Made([entry(name, OLD, _ROW_COUNT=LARGEST) for name in "ab"]),
+    ],
+    ids=["row-ids", "row-ids-of-what-goes", "row-ids-of-a-list", "rows"],
+)
+@pytest.mark.parametrize("call", CALLS)
+def test_numbers_that_no_snapshot_can_have_are_refused(call: str, made: Made) -> None:
+    """Nobody could read a snapshot with them, nor commit on top of it."""
+    world = PartitionWorld()
+    RawManifests(world.store).snapshot(made, totalRecordCount=20)
+    report = CALLS[call](world)
+    assert report.refusal is not None and report.refusal.code == "corrupt_manifests", report.refusal
+    assert world.ids() == [1]
