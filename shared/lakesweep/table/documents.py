@@ -12,7 +12,7 @@ from lakesweep.format.documents import parse_changelog, parse_consumer, parse_hi
 from lakesweep.format.schema import TableSchema, parse_schema
 from lakesweep.format.snapshot import Snapshot, parse_snapshot
 from lakesweep.format.tag import Tag, parse_tag
-from lakesweep.model.roots import BranchListing, DocumentRef, Root, RootRef, TableListing
+from lakesweep.model.roots import BranchListing, DocumentRef, Root, RootRef, TableListing, branch_dir
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Body, Store
 from lakesweep.storage.wrappers.remembering import read_anew
@@ -160,13 +160,33 @@ def read_schema(store: Store, branch: BranchListing) -> TableSchema:
     return schema
 
 
+def read_schemas(store: Store, branch: BranchListing, ids: Iterable[int]) -> dict[int, TableSchema]:
+    """Return some schemas of a branch by id.
+
+    Raises:
+        RefusedError: One of them is missing, or cannot be parsed.
+        StorageError: A read failed.
+    """
+    paths = [f"{branch_dir(branch.name)}schema/schema-{schema_id}" for schema_id in ids]
+    try:
+        return {schema.id: schema for _, schema in _read_schemas(store, paths)}
+    except ObjectNotFoundError as error:
+        raise RefusedError(
+            f"table {store.location}: a schema is missing with which rows were written: {error}",
+            code="unreadable_schema",
+        ) from error
+
+
 def read_all_schemas(store: Store, listing: TableListing) -> Iterator[tuple[str, TableSchema]]:
     """Yield every schema of every branch with its path.
 
     Raises:
         RefusedError: Lakesweep cannot parse one of them.
     """
-    paths = [document.path for branch in listing.branches.values() for document in branch.schemas]
+    return _read_schemas(store, [document.path for branch in listing.branches.values() for document in branch.schemas])
+
+
+def _read_schemas(store: Store, paths: Sequence[str]) -> Iterator[tuple[str, TableSchema]]:
     with closing(read_many(store, paths, max_bytes=MAX_DOCUMENT_BYTES)) as bodies:
         for path, body in bodies:
             if isinstance(body, StorageError):

@@ -21,12 +21,13 @@ from lakesweep.format.manifest import (
     read_manifest_list,
     read_names,
 )
+from lakesweep.format.row_entries import RowEntry, read_row_entries
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
 from lakesweep.storage.wrappers.remembering import read_anew
 
 T = TypeVar("T")
-Entry = TypeVar("Entry", ManifestEntry, EntryNames)
+Entry = TypeVar("Entry", ManifestEntry, EntryNames, RowEntry)
 
 MAX_METADATA_BYTES = 256 << 20
 """A larger metadata file is refused, not loaded (manifests aim at 8 MiB)."""
@@ -106,6 +107,12 @@ class MetadataReader:
     ) -> Iterator[tuple[str, T | Unreadable]]:
         """Decode only the names in manifests; otherwise like `scan_manifests`."""
         return self._scan(manifests, read_names, reduce, again=False)
+
+    def scan_row_entries(
+        self, manifests: Iterable[ManifestMeta], reduce: Callable[[Iterator[RowEntry]], T]
+    ) -> Iterator[tuple[str, T | Unreadable]]:
+        """Decode entries with what readers of rows need; otherwise like `scan_manifests`."""
+        return self._scan(manifests, read_row_entries, reduce, again=False)
 
     def _scan(
         self,

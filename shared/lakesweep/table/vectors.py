@@ -8,15 +8,15 @@ Source: Paimon `SnapshotReaderImpl.scanDvIndex`, `DeletionFile`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from lakesweep.errors import FormatError, RefusedError
-from lakesweep.format.manifest import DELETION_VECTORS, IndexEntry, ManifestEntry, VectorRange
+from lakesweep.format.manifest import DELETION_VECTORS, IndexEntry, ManifestEntry
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.values.options import parse_bool
 from lakesweep.format.vectors.index_file import end_of, read_at, widths_of
-from lakesweep.format.vectors.vector import DeletionVector, Width
+from lakesweep.format.vectors.vector import DeletionVector
 from lakesweep.model.roots import Root
+from lakesweep.model.vectors import LocatedVector
 from lakesweep.storage.store import Store
 from lakesweep.table.metadata import MAX_METADATA_BYTES, MetadataReader, Unreadable
 from lakesweep.table.paths import TablePaths
@@ -27,27 +27,6 @@ CORRUPT_VECTORS = "corrupt_vectors"
 
 VectorKey = tuple[bytes, int, str]
 """Partition, bucket and name of a data file."""
-
-
-class LocatedVector(NamedTuple):
-    """A deletion vector as an index manifest describes it."""
-
-    index_file: str
-    """Relative to the table root, an absolute URI when external."""
-    index_size: int
-    data_file: str
-    """A name without a folder."""
-    offset: int
-    length: int
-    width: Width | None
-    """`None`: only the bytes tell it, since there is a gap behind the vector."""
-    cardinality: int | None
-    """The number of deleted rows; `None`: the writer did not record it."""
-
-    @property
-    def place(self) -> VectorRange:
-        """Return the range as it stands in the index manifest."""
-        return self.data_file, self.offset, self.length, self.cardinality
 
 
 def has_vectors(schema: TableSchema) -> bool:

@@ -10,11 +10,12 @@ from lakesweep.errors import FormatError, RefusedError, StorageError
 from lakesweep.format.manifest import IndexEntry
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.vectors.vector import vector_of
+from lakesweep.model.vectors import LocatedVector
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import read_schema
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.stores import TableStores
-from lakesweep.table.vectors import LocatedVector, locate, read_vectors
+from lakesweep.table.vectors import locate, read_vectors
 from tests.support.binary_row import encode_row
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder

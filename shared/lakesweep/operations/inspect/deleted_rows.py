@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.roots import Root
+from lakesweep.model.vectors import LocatedVector
 from lakesweep.storage.store import Store
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.reach.live_files import files_and_entries
-from lakesweep.table.vectors import LocatedVector, check_rows, has_vectors, locate, vector_entries
+from lakesweep.table.vectors import check_rows, has_vectors, locate, vector_entries
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from lakesweep.format.schema import TableSchema
 from lakesweep.format.vectors.vector import Width
 from lakesweep.model.paths.allowed import is_external
 from lakesweep.model.roots import Root, TableListing
+from lakesweep.model.vectors import LocatedVector
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store
 from lakesweep.storage.together import waits
@@ -19,7 +20,7 @@ from lakesweep.table.fence import FenceRules
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.reach.live_files import LiveFile
 from lakesweep.table.stores import TableStores, declared_roots
-from lakesweep.table.vectors import CORRUPT_VECTORS, LocatedVector, check_rows, locate, read_vectors, vector_entries
+from lakesweep.table.vectors import CORRUPT_VECTORS, check_rows, locate, read_vectors, vector_entries
 
 MOST_POSITIONS = 5_000_000
 """More deleted rows are not listed: each takes some 50 bytes of memory."""

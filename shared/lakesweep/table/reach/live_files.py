@@ -64,7 +64,7 @@ def live_counts(store: Store, root: Root) -> LiveCounts:
         StorageError: A read failed.
     """
     reader, snapshot = MetadataReader(store), root.snapshot
-    metas = [each.meta for _, each in _version(reader, root).manifests()]
+    metas = [each.meta for _, each in version_of(reader, root).manifests()]
     name = snapshot.base_manifest_list
     base = reader.manifest_lists({name: snapshot.base_manifest_list_size})[name]
     files = sum(meta.added_count - meta.deleted_count for meta in metas)
@@ -90,7 +90,7 @@ def files_and_entries(store: Store, schema: TableSchema, root: Root) -> tuple[tu
 
     Source: Paimon `FileStoreScan` (base and delta manifests).
     """
-    entries = live_entries(entries for _, entries in _version(MetadataReader(store), root).scan(tuple))
+    entries = live_entries(entries for _, entries in version_of(MetadataReader(store), root).scan(tuple))
     paths = TablePaths(schema)
     values_of = cache(paths.partition_values)
     found = (
@@ -110,7 +110,14 @@ def files_and_entries(store: Store, schema: TableSchema, root: Root) -> tuple[tu
     return tuple(sorted(found, key=lambda each: each[0].path))
 
 
-def _version(reader: MetadataReader, root: Root) -> Holders:
+def version_of(reader: MetadataReader, root: Root) -> Holders:
+    """Read the lists of a version.
+
+    Raises:
+        RefusedError: A list is missing or damaged; later, a manifest.
+        StorageError: A read failed.
+    """
+
     def refuse(content: Unreadable) -> RefusedError:
         return RefusedError(
             f"table {reader.location}: {root.ref} cannot be read completely: {content.problem}", code="unreadable_root"

@@ -1,0 +1,75 @@
+"""Row entries: the entries of a manifest with what a reader of rows needs beyond the file's place.
+
+Statistics stay as bytes. Only a reader with a condition on a column decodes them, by the schema of the data file.
+
+Source: Paimon `DataFileMeta`, `SimpleStats`.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from lakesweep.errors import FormatError
+from lakesweep.format.manifest import Identity, ManifestEntry, entries_of
+from lakesweep.format.manifest_fields import ROW_ENTRY
+from lakesweep.format.metadata_file import read_rows
+
+
+class ValueStats(NamedTuple):
+    """Statistics of some columns of a data file."""
+
+    minimum: bytes
+    """The smallest values as one row; see `binary_row`."""
+    maximum: bytes
+    null_counts: tuple[int | None, ...] | None
+    """`None`: unknown, for one column or for all."""
+
+
+class RowEntry(NamedTuple):
+    """One data file, added or deleted."""
+
+    entry: ManifestEntry
+    schema_id: int
+    """The schema with which the data file was written."""
+    delete_row_count: int | None
+    """The number of rows that delete others; `None`: unknown."""
+    first_row_id: int | None
+    write_cols: tuple[str, ...] | None
+    """The columns in the file; `None`: those of the schema."""
+    stats: ValueStats | None
+    stats_cols: tuple[str, ...] | None
+    """The columns of the statistics; `None`: those in the file."""
+
+    @property
+    def is_add(self) -> bool:
+        """Tell whether the entry adds a file."""
+        return self.entry.is_add
+
+    @property
+    def identity(self) -> Identity:
+        """The values that a DELETE must match."""
+        return self.entry.identity
+
+
+def read_row_entries(body: bytes, path: str) -> Iterator[RowEntry]:
+    """Read a manifest, in the order of the file, as `read_manifest` does.
+
+    Raises:
+        FormatError: The file is damaged; this may come after some of the entries.
+    """
+    for row in read_rows(body, path, ROW_ENTRY, None):
+        (entry,) = entries_of((row,), path)
+        schema_id, delete_row_count, first_row_id, write_cols, stats, stats_cols = row[4][8:]
+        yield RowEntry(entry, schema_id, delete_row_count, first_row_id, write_cols, _stats(stats, path), stats_cols)
+
+
+def _stats(stats: tuple[bytes | None, bytes | None, object] | None, path: str) -> ValueStats | None:
+    if stats is None:
+        return None
+    minimum, maximum, counts = stats
+    if minimum is None or maximum is None:
+        return None
+    if counts is not None and not (
+        isinstance(counts, list) and all(each is None or type(each) is int for each in counts)
+    ):
+        raise FormatError(f"{path}: expected numbers in _NULL_COUNTS, found {type(counts).__name__}")
+    return ValueStats(minimum, maximum, None if counts is None else tuple(counts))

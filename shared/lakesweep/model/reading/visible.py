@@ -1,0 +1,114 @@
+"""Which data files readers see, and whether their rows need a merge.
+
+Lakesweep reads data files as they are. Of a primary-key table that is right in two cases. With deletion vectors, or if
+the first row of a key wins, readers see the levels from 1 on, where each key has one visible row. Without, a bucket
+must be compacted: all of its files lie on one level from 1 on, and none of them deletes rows of others.
+
+Source: Paimon `MergeTreeSplitGenerator`, `DataTableBatchScan`, `CoreOptions#batchScanSkipLevel0`.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from lakesweep.format.manifest import POSTPONE_BUCKET
+from lakesweep.format.row_entries import RowEntry
+from lakesweep.format.values.options import parse_bool
+
+DELETION_VECTORS = "deletion-vectors.enabled"
+_MERGE_ON_READ = "deletion-vectors.merge-on-read"
+_DATA_EVOLUTION = "data-evolution.enabled"
+_CHAIN = "chain-table.enabled"
+
+
+class NotReadableError(Exception):
+    """A version needs more than reading its files as they are."""
+
+    def __init__(self, problem: str, code: str) -> None:
+        super().__init__(problem)
+        self.code = code
+
+
+def check_options(options: Mapping[str, str]) -> None:
+    """Make sure that the options of a table say nothing that this reader does not do.
+
+    Raises:
+        NotReadableError: They do.
+        FormatError: An option does not parse.
+    """
+    if parse_bool(options.get(_CHAIN, "false"), _CHAIN):
+        raise NotReadableError(f"{_CHAIN} is true, so its rows lie in several branches", "unsupported_table_type")
+
+
+def skips_level_0(options: Mapping[str, str]) -> bool:
+    """Tell whether readers of a primary-key table leave out the files of level 0.
+
+    Raises:
+        FormatError: An option does not parse.
+    """
+    if parse_bool(options.get(DELETION_VECTORS, "false"), DELETION_VECTORS):
+        return not parse_bool(options.get(_MERGE_ON_READ, "false"), _MERGE_ON_READ)
+    return options.get("merge-engine", "").lower() == "first-row"
+
+
+def check_buckets(files: Iterable[RowEntry]) -> None:
+    """Make sure that each file belongs to a bucket.
+
+    Raises:
+        NotReadableError: Some wait for their bucket.
+    """
+    waiting = [each.entry.file_name for each in files if each.entry.bucket == POSTPONE_BUCKET]
+    if waiting:
+        raise NotReadableError(
+            f"{len(waiting)} data files wait for their bucket, {waiting[0]} for example; compact the table first",
+            "postponed_files",
+        )
+
+
+def check_raw(files: Sequence[RowEntry], *, skipped_level_0: bool) -> None:
+    """Make sure that the files of a primary-key table can be read as they are.
+
+    Args:
+        files: Those that readers see.
+        skipped_level_0: See `skips_level_0`.
+
+    Raises:
+        NotReadableError: A bucket needs a merge.
+    """
+    buckets: defaultdict[tuple[bytes, int], list[RowEntry]] = defaultdict(list)
+    for each in files:
+        buckets[each.entry.partition, each.entry.bucket].append(each)
+    for (_, bucket), found in buckets.items():
+        levels = sorted({each.entry.level for each in found})
+        problem = None
+        if levels[0] == 0:
+            problem = "files of level 0"
+        elif any(each.delete_row_count for each in found):
+            problem = "files with rows that delete others"
+        elif len(levels) > 1 and not skipped_level_0:
+            problem = f"files of {len(levels)} levels"
+        if problem:
+            raise NotReadableError(
+                f"bucket {bucket} has {problem} ({found[0].entry.file_name} for example), whose rows need a merge; "
+                "compact the table first",
+                "needs_merge",
+            )
+
+
+def check_evolution(options: Mapping[str, str], files: Sequence[RowEntry]) -> None:
+    """Make sure that the columns of each row lie in one file.
+
+    Raises:
+        NotReadableError: Files hold different columns of the same rows.
+        FormatError: An option does not parse.
+    """
+    if not parse_bool(options.get(_DATA_EVOLUTION, "false"), _DATA_EVOLUTION):
+        return
+    last, last_name = -1, ""
+    numbered = [(each.first_row_id, each) for each in files if each.first_row_id is not None]
+    for first, each in sorted(numbered, key=lambda pair: pair[0]):
+        if first <= last:
+            raise NotReadableError(
+                f"{each.entry.file_name} and {last_name} hold columns of the same rows, which need a merge",
+                "needs_merge",
+            )
+        last, last_name = first + each.entry.row_count - 1, each.entry.file_name

@@ -1,0 +1,1 @@
+"""Read the rows of a version of a table."""

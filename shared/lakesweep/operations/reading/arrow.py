@@ -1,0 +1,174 @@
+"""Read one split as Arrow record batches.
+
+The rows of a data file go through these steps, in this order:
+
+1. Rows that the deletion vector deletes are masked. Positions count all rows of the file, so the reader of the format
+   says where each batch begins, also if it has left out row groups.
+2. In primary-key files, rows of a kind other than 0 and 2 are dropped.
+3. Columns are brought to the types and names of the version's schema; partition values and NULLs are added.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, RefusedError
+from lakesweep.format.values.data_type import DataField, DataType
+from lakesweep.format.vectors.vector import DeletionVector
+from lakesweep.model.reading.columns import KEPT_KINDS, VALUE_KIND, FileColumn, file_columns
+from lakesweep.model.reading.plan import ReadFile, ReadPlan, Split
+from lakesweep.operations.reading.object_file import ObjectFile
+from lakesweep.operations.reading.parquet import parquet_batches
+from lakesweep.operations.reading.types import arrow_schema, arrow_type, load_arrow
+from lakesweep.operations.reading.values import partition_array
+from lakesweep.storage.store import Store
+from lakesweep.table.fence import FenceRules
+from lakesweep.table.stores import TableStores
+from lakesweep.table.vectors import CORRUPT_VECTORS, read_vectors
+
+MISSING = "missing_data_file"
+_KIND_FIELD = DataField(2147483645, VALUE_KIND, DataType("TINYINT", nullable=False))
+
+Missing = Callable[[ReadFile], None]
+
+
+def stores_of(plan: ReadPlan, store: Store, open_store: Callable[[str], Store] | None) -> TableStores:
+    """Return the stores of a plan: the table's, and those of its external roots."""
+    return TableStores(store, FenceRules(plan.external_roots), open_store)
+
+
+def read_split(
+    stores: TableStores, plan: ReadPlan, split: Split, *, on_missing: Missing | None = None
+) -> Iterator[Any]:
+    """Yield the rows of a split as record batches of the schema `arrow_schema(plan.columns)`, none of them empty.
+
+    Args:
+        stores: See `stores_of`.
+        plan: The plan; it may be `ReadPlan.shared`.
+        split: One of its splits.
+        on_missing: Called with each data file that does not exist; its rows are left out. Without it, the first such
+            file is an error.
+
+    Raises:
+        RefusedError: A data file does not exist (`missing_data_file`). A vector contradicts its data file
+            (`corrupt_vectors`). A column has changed its type in a way that is not read (`unsupported_cast`).
+        FormatError: A file is damaged.
+        StorageError: A read failed.
+    """
+    vectors = _vectors(stores, plan, split)
+    for file in split.files:
+        try:
+            yield from _read_file(stores, plan, file, vectors.get(file.path))
+        except ObjectNotFoundError as error:
+            if on_missing is None:
+                raise RefusedError(
+                    f"table {plan.table}: expected the data file {file.path}, which the version needs, found none",
+                    code=MISSING,
+                ) from error
+            on_missing(file)
+
+
+def _vectors(stores: TableStores, plan: ReadPlan, split: Split) -> Mapping[str, DeletionVector]:
+    """Return path of a data file -> its vector."""
+    by_file: defaultdict[str, list[ReadFile]] = defaultdict(list)
+    for file in split.files:
+        if file.vector is not None:
+            by_file[file.vector.index_file].append(file)
+    found: dict[str, DeletionVector] = {}
+    for path, files in by_file.items():
+        located = [file.vector for file in files if file.vector is not None]
+        try:
+            for file, vector in zip(files, read_vectors(stores, located), strict=True):
+                _check(plan, file, vector)
+                found[file.path] = vector
+        except ObjectNotFoundError as error:
+            raise RefusedError(
+                f"table {plan.table}: expected the index file {path}, which says what rows are deleted, found none",
+                code="missing_index_file",
+            ) from error
+    return found
+
+
+def _check(plan: ReadPlan, file: ReadFile, vector: DeletionVector) -> None:
+    if vector.last >= file.rows:
+        raise RefusedError(
+            f"table {plan.table}, {vector.path}: expected deleted rows below {file.rows} of {file.path}, found row "
+            f"{vector.last}",
+            code=CORRUPT_VECTORS,
+        )
+
+
+def _read_file(stores: TableStores, plan: ReadPlan, file: ReadFile, vector: DeletionVector | None) -> Iterator[Any]:
+    arrow = load_arrow()
+    wanted = file_columns(plan, file)
+    for column in wanted:
+        if column.is_evolved:
+            raise _unsupported(plan, file, column)
+    values = plan.partition_values(file)
+    if file.format != "parquet":
+        raise RefusedError(
+            f"table {plan.table}: expected a data file in Parquet, found {file.path}", code="unsupported_file_format"
+        )
+    store, key = stores.resolve(file.path)
+    source = ObjectFile(store, key, file.size_bytes)
+    schema = arrow_schema(plan.columns)
+    for first, batch in parquet_batches(source, file, _physical(plan, wanted)):
+        kept = _kept(plan, batch, first, vector)
+        left = batch if kept is None else batch.filter(kept)
+        if left.num_rows:
+            arrays = [_array(file, column, left, values) for column in wanted]
+            yield arrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _physical(plan: ReadPlan, wanted: Sequence[FileColumn]) -> tuple[DataField, ...]:
+    """Return the columns to read of a file."""
+    found = tuple(column.found for column in wanted if column.found is not None)
+    return (*found, _KIND_FIELD) if plan.has_kinds else found
+
+
+def _kept(plan: ReadPlan, batch: Any, first: int, vector: DeletionVector | None) -> Any:
+    """Return whether each row is kept, `None`: all are."""
+    from pyarrow import compute
+
+    arrow = load_arrow()
+    kept = None
+    if vector is not None and vector.cardinality:
+        bits = arrow.py_buffer(vector.deleted(first, batch.num_rows))
+        kept = compute.invert(arrow.Array.from_buffers(arrow.bool_(), batch.num_rows, [None, bits]))
+    if plan.has_kinds:
+        kinds = batch.column(batch.schema.get_field_index(VALUE_KIND))
+        whole = compute.is_in(kinds, arrow.array(KEPT_KINDS, kinds.type))
+        kept = whole if kept is None else compute.and_(kept, whole)
+    return kept
+
+
+def _array(file: ReadFile, column: FileColumn, batch: Any, partition: Mapping[str, object]) -> Any:
+    """Return the values of one column of the result."""
+    type_ = arrow_type(column.column.field.type)
+    if column.column.is_partition:
+        return partition_array(partition[column.column.name], column.column.field.type, batch.num_rows)
+    if column.found is None:
+        return load_arrow().nulls(batch.num_rows, type_)
+    found = batch.column(batch.schema.get_field_index(column.found.name))
+    return found if found.type == type_ else _as_stated(found, type_, file, column.found)
+
+
+def _as_stated(found: Any, type_: Any, file: ReadFile, field: DataField) -> Any:
+    """Return a file's values in Arrow's type for the file's own schema; the values stay the same."""
+    try:
+        return found.cast(type_, safe=True)
+    except MaintenanceError:
+        raise
+    except Exception as error:
+        raise FormatError(
+            f"{file.path}: expected values of {field.name} that fit {field.type.root}, found {found.type}"
+        ) from error
+
+
+def _unsupported(plan: ReadPlan, file: ReadFile, column: FileColumn) -> RefusedError:
+    assert column.found is not None
+    return RefusedError(
+        f"table {plan.table}: column {column.column.name} has the type {column.column.field.type.root}, and in "
+        f"{file.path} {column.found.type.root}; Lakesweep does not convert these",
+        code="unsupported_cast",
+    )

@@ -1,0 +1,85 @@
+"""Arrow's types for Paimon's.
+
+Texts become `string` and bytes `binary`, whatever their length. Time stamps have the unit that holds their precision:
+milliseconds up to 3 digits, microseconds up to 6, else nanoseconds; those with a zone are in UTC. A TIME is the
+millisecond of the day, also with more digits, as in Paimon. Every column may be NULL, also where Paimon's may not: a
+data file can be older than the column.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from lakesweep.errors import RefusedError
+from lakesweep.format.values.data_type import DataType
+from lakesweep.model.reading.plan import ReadColumn
+
+_PLAIN = {
+    "BOOLEAN": "bool_",
+    "TINYINT": "int8",
+    "SMALLINT": "int16",
+    "INT": "int32",
+    "BIGINT": "int64",
+    "FLOAT": "float32",
+    "DOUBLE": "float64",
+    "DATE": "date32",
+    "CHAR": "string",
+    "VARCHAR": "string",
+    "BINARY": "binary",
+    "VARBINARY": "binary",
+}
+
+
+def load_arrow() -> Any:
+    """Return pyarrow.
+
+    Raises:
+        RefusedError: It is not installed.
+    """
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise RefusedError(
+            "expected pyarrow, which reads data files, found none: pip install 'lakesweep[read]'",
+            code="read_needs_pyarrow",
+        ) from error
+    return pyarrow
+
+
+def arrow_type(type_: DataType) -> Any:
+    """Return Arrow's type.
+
+    Raises:
+        RefusedError: There is none (`unsupported_type`).
+    """
+    arrow = load_arrow()
+    if name := _PLAIN.get(type_.root):
+        return getattr(arrow, name)()
+    match type_.root:
+        case "DECIMAL":
+            return arrow.decimal128(type_.precision, type_.scale)
+        case "TIME":
+            return arrow.time32("ms")
+        case "TIMESTAMP":
+            return arrow.timestamp(unit_of(type_))
+        case "TIMESTAMP_LTZ":
+            return arrow.timestamp(unit_of(type_), tz="UTC")
+        case "ROW":
+            return arrow.struct([(field.name, arrow_type(field.type)) for field in type_.fields])
+        case "ARRAY":
+            return arrow.list_(arrow.field("element", arrow_type(type_.children[0])))
+        case "MAP":
+            return arrow.map_(arrow_type(type_.children[0]), arrow_type(type_.children[1]))
+        case "MULTISET":
+            return arrow.map_(arrow_type(type_.children[0]), arrow.int32())
+    raise RefusedError(f"expected a type that can be read, found {type_.root}", code="unsupported_type")
+
+
+def arrow_schema(columns: Iterable[ReadColumn]) -> Any:
+    """Return Arrow's schema of the result."""
+    return load_arrow().schema([(column.name, arrow_type(column.field.type)) for column in columns])
+
+
+def unit_of(type_: DataType) -> str:
+    """Return the unit of a time stamp."""
+    precision = type_.precision or 0
+    return "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
