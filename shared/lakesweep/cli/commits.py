@@ -162,7 +162,7 @@ def _as_latest_lines(
     yield "files", "none is deleted by a commit; older snapshots and tags still show what is gone"
     if tags := commits["kept_by"]:
         named = f"tag{'s'[: len(tags) != 1]} {some_of(tags)}"
-        yield "keep", f"{named}, while there are snapshots or other tags from before this commit"
+        yield "keep", f"{named}, while there are snapshots, changelogs or other tags from before this commit"
     if commits["lost"]["count"]:
         yield "missing", f"{_counted(commits['lost']['count'], 'file')}: {some_of(commits['lost']['first'], 3)}"
     if not made:

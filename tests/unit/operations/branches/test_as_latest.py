@@ -338,6 +338,7 @@ def test_the_text_says_it_in_words() -> None:
     lines = "\n".join(report_lines(world.back().to_json()))
     assert "commit     snapshot 3" in lines
     assert "keep       tags rollback-to-as-latest-1-" in lines
+    assert "while there are snapshots, changelogs or other tags from before this commit" in lines
 
 
 def test_without_a_declared_catalog_it_is_planned_only() -> None:

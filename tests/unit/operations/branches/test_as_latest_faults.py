@@ -58,3 +58,4 @@ def test_trouble_at_every_request(at: int, mode: str) -> None:
     again = world.back()
     assert again.status == ("nothing_to_do" if is_committed else "done"), again
     assert world.live() == {"A", "B"}
+    assert len([tag for tag in world.tags() if tag.startswith(f"{PREFIX}4-")]) == 1, "whoever died"

@@ -1,6 +1,6 @@
 """The execution of a rollback as latest: hold the target by a tag, check its files, commit, and check again."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from lakesweep.commit.base import Base, list_branch
@@ -12,10 +12,11 @@ from lakesweep.model.commits.report import MadeCommit
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import BranchListing, Root
 from lakesweep.operations.branches.as_latest.commit import prepared
-from lakesweep.operations.branches.as_latest.protection import hold, left_behind, let_go, tag_name
+from lakesweep.operations.branches.as_latest.protection import hold, left_behind, let_go, make_it
 from lakesweep.operations.branches.as_latest.step import Step, part_of, step_of
 from lakesweep.operations.branches.as_latest.task import Task, check_commit, check_readable
 from lakesweep.operations.branches.target_files import COUNTED
+from lakesweep.operations.tags.rules.rollback import tag_name
 from lakesweep.runs.committing.opened import Opened
 from lakesweep.runs.committing.run import CommitRun
 from lakesweep.table.documents import read_roots
@@ -30,7 +31,15 @@ _TAGS = 2
 class Execution:
     """One execution."""
 
-    def __init__(self, target: Opened, task: Task, step: Step, operation: str, check_files: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        target: Opened,
+        task: Task,
+        step: Step,
+        operation: str,
+        check_files: Callable[[], None],
+        warnings: Iterable[str] = (),
+    ) -> None:
         """Begin.
 
         Args:
@@ -39,6 +48,7 @@ class Execution:
             step: What there is to do on the branch as it was listed.
             operation: The name of the operation.
             check_files: Refuses the target if one of its files does not exist.
+            warnings: What the report says first.
         """
         self._table, self._view, self._task, self._check_files = target.table, target.whole(), task, check_files
         self._run = CommitRun(
@@ -49,6 +59,8 @@ class Execution:
             unattended=False,
             show=self._shown,
         )
+        for warning in warnings:
+            self._run.warn(warning)
         self._first = step
         self._step = step
         """Of the latest attempt."""
@@ -61,9 +73,10 @@ class Execution:
         return self._run.report(self._commits)
 
     def _commits(self) -> Committed:
-        for name in left_behind(self._table, self._view.own, self._view.now_ms):
-            left = let_go(self._table, name)
-            self._run.warn(left or f"tag {name} is deleted: the run that made it has committed nothing")
+        for name, doubt in left_behind(self._view):
+            if doubt is None:
+                left = let_go(self._table, name)
+                self._run.warn(left or f"tag {name} is deleted: the run that made it has committed nothing")
         try:
             self._hold_target(self._first)
             self._check_files()
@@ -75,7 +88,10 @@ class Execution:
             self._finish(last)
         elif last.status == "unknown" or last.code == "commit_failed":
             for name in self._tags:
-                self._run.warn(f"tag {name} is kept, since the snapshot may still come to exist")
+                self._run.warn(
+                    f"tag {name} is kept, since the snapshot may still come to exist; if it does, a later rollback as "
+                    "latest makes the second tag"
+                )
         else:
             self._let_go()
         return last
@@ -136,7 +152,8 @@ class Execution:
         snapshot_id = last.snapshot_id or 0
         try:
             own = list_branch(self._table.store, self._table.ref.branch, ("snapshot", "tag"))
-            roots = read_roots(self._table.store, [ref for ref in own.snapshots if ref.id == snapshot_id]).roots
+            found = read_roots(self._table.store, [ref for ref in own.snapshots if ref.id == snapshot_id]).roots
+            roots = [root for root in found if root.snapshot.uuid == last.uuid]
             self._keep_tags(snapshot_id, own, roots)
             outside = OutsideFiles(self._table.store, self._table.open_store)
             self._lost = lost_files(self._table.store, self._step.base.schema, roots, COUNTED, outside)
@@ -154,7 +171,7 @@ class Execution:
                 f"again: lakesweep rollback TABLE --as-latest --snapshot {self._first.base.id}"
             )
 
-    def _keep_tags(self, snapshot_id: int, own: BranchListing, roots: Iterable[Root]) -> None:
+    def _keep_tags(self, snapshot_id: int, own: BranchListing, roots: Sequence[Root]) -> None:
         if not self._step.takes_back:
             self._let_go()
             return
@@ -168,14 +185,16 @@ class Execution:
                 self._hold(root)
         except MaintenanceError as error:
             self._miss(snapshot_id, f"could not be made ({error})")
+        if not roots:
+            self._run.warn(
+                f"another program has deleted or replaced snapshot {snapshot_id} since, so no tag is made of it; make "
+                "one of the oldest snapshot that was built on it, or Paimon's expiry may delete files that came back"
+            )
 
     def _miss(self, snapshot_id: int, what: str) -> None:
         """Warn that a tag does not exist that has to stay."""
         name = tag_name(snapshot_id, self._run.id)
-        self._run.warn(
-            f"tag {name} {what}; make it, or Paimon's expiry may delete files that came back: lakesweep create-tag "
-            f"TABLE {name} --snapshot {snapshot_id} --execute"
-        )
+        self._run.warn(f"tag {name} {what}; {make_it(name, snapshot_id)}")
 
     def _shown(self, report: RunReport, made: tuple[MadeCommit, ...]) -> RunReport:
         newer = self._step.difference.going.keys() - self._first.difference.going.keys()

@@ -7,7 +7,7 @@ from lakesweep.errors import RefusedError
 from lakesweep.format.manifest import ManifestEntry
 from lakesweep.model.roots import BranchListing, Root
 from lakesweep.operations.branches.rules.lives import Lives
-from lakesweep.operations.tags.rules.expiry import ROLLBACK_PREFIX
+from lakesweep.operations.tags.rules.rollback import staying
 from lakesweep.storage.store import Store
 from lakesweep.table.contents.difference import FileKey, key_of
 from lakesweep.table.documents import read_roots
@@ -27,7 +27,13 @@ class FileLives:
 
 
 def file_lives(
-    store: Store, own: BranchListing, target: Root, files: Collection[FileKey], *, by_delta: bool
+    store: Store,
+    own: BranchListing,
+    target: Root,
+    files: Collection[FileKey],
+    *,
+    by_delta: bool,
+    promised: frozenset[int],
 ) -> FileLives:
     """Read all snapshots and tags of a branch: each manifest once, and with deletions twice.
 
@@ -37,6 +43,7 @@ def file_lives(
         target: The version that comes back.
         files: The data files in question.
         by_delta: Expiring changelog documents delete what their deltas deleted.
+        promised: Snapshots of which an execution first makes tags.
 
     Raises:
         RefusedError: A snapshot or tag cannot be read, so nobody knows what it has. Or two of one id differ.
@@ -72,10 +79,8 @@ def file_lives(
         known[mask] = frozenset(root.snapshot.id for root in holders.roots_in(mask))
     held: dict[FileKey | str, frozenset[int]] = {key: known[mask] for key, mask in masks.items()}
     held.update((name, known[mask]) for name, mask in others.items())
-    tagged = frozenset(
-        root.snapshot.id for root in roots if root.ref.kind == "tag" and root.ref.name.startswith(ROLLBACK_PREFIX)
-    )
-    lives = Lives(ids, tagged | {target_id}, held, _deleted_before(store, own, target_id, wanted, by_delta=by_delta))
+    tagged = staying(roots) | promised | {target_id}
+    lives = Lives(ids, tagged, held, _deleted_before(store, own, target_id, wanted, by_delta=by_delta))
     return FileLives(
         lives,
         frozenset(name for name in others if target_id in held[name] and newest_id not in held[name]),

@@ -5,14 +5,14 @@ The second one is made of the new snapshot. If a file came back that had been de
 `operations/branches/rules/lives.py`. They have no end, and no rule of Lakesweep deletes a tag of such a name.
 
 A run that dies before its commit leaves the first tag. Its name says whose it is, and a later rollback of the branch
-deletes it once that run cannot be at work any more.
+deletes it once that run cannot be at work any more. A run that dies after its commit leaves the first tag, too, and the
+next rollback makes the second one. Until then Paimon's expiry may delete a file that came back and left again, although
+the first tag, or another one from before, has it.
 
 Source: Paimon `RollbackToAsLatestProcedure`, which makes the first tag alone.
 """
 
-import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from lakesweep.errors import MaintenanceError, RefusedError, StalePlanError
 from lakesweep.format.tag import parse_tag
@@ -21,20 +21,13 @@ from lakesweep.model.safety import ORPHAN_AGE_MS
 from lakesweep.operations.tags.create import CREATE, TagArguments, plan_create_tag
 from lakesweep.operations.tags.delete import OPERATION as DELETE
 from lakesweep.operations.tags.delete import plan_delete_tag
-from lakesweep.operations.tags.rules.expiry import ROLLBACK_PREFIX
+from lakesweep.operations.tags.rules.rollback import run_of, single_tags, tag_name
 from lakesweep.runs.parameters.time_travel import Version
 from lakesweep.runs.run import plan_and_execute, plan_and_write
 from lakesweep.runs.session import Table
 from lakesweep.runs.tags.documents import tag_path
+from lakesweep.runs.view import TableView
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_roots
-
-_NAME = re.compile(rf"{ROLLBACK_PREFIX}[0-9]+-(?P<run>(?P<time>[0-9]{{8}}T[0-9]{{6}})Z-[0-9a-f]{{8}})")
-"""Names that Lakesweep gives. Paimon's have another end, and are left alone."""
-
-
-def tag_name(snapshot_id: int, run_id: str) -> str:
-    """Return the name of the tag that a run makes of a snapshot."""
-    return f"{ROLLBACK_PREFIX}{snapshot_id}-{run_id}"
 
 
 def hold(table: Table, target: Root, run_id: str) -> tuple[str, tuple[str, ...]]:
@@ -76,28 +69,95 @@ def let_go(table: Table, name: str) -> str | None:
     return None
 
 
-def left_behind(table: Table, own: BranchListing, now_ms: int) -> Iterator[str]:
-    """Yield the tags of runs that are over and have committed nothing.
+def make_it(name: str, snapshot_id: int) -> str:
+    """Return in words what to do about a tag that does not exist and has to stay."""
+    return (
+        "make it, or Paimon's expiry may delete files that came back: lakesweep create-tag "
+        f"TABLE {name} --snapshot {snapshot_id} --execute"
+    )
+
+
+def not_made(table: Table, own: BranchListing) -> Iterator[tuple[str, Root]]:
+    """Yield the second tags that dead runs have not made and that are needed: the run, and what it committed.
 
     Raises:
-        RefusedError: A snapshot cannot be read.
+        RefusedError: A snapshot or tag cannot be read.
         StorageError: A request failed.
     """
-    for ref in own.tags:
-        match = _NAME.fullmatch(ref.name)
-        if match is None:
+    single = single_tags(ref.name for ref in own.tags)
+    if not single:
+        return
+    roots = read_roots(table.store, [*own.snapshots, *own.tags]).roots
+    for run_id, tag in single.items():
+        committed = [root for root in roots if run_of(root) == run_id and root.snapshot.id > tag.snapshot_id]
+        if committed:
+            last = max(committed, key=lambda root: (root.snapshot.id, root.ref.kind == "snapshot"))
+            if _is_needed(own, roots, last.snapshot.id, str(tag)):
+                yield run_id, last
+
+
+def _is_needed(own: BranchListing, roots: tuple[Root, ...], snapshot_id: int, but: str) -> bool:
+    """Tell whether something from before a snapshot is left, beside one tag."""
+    return any(ref.id < snapshot_id for ref in (*own.snapshots, *own.changelogs)) or any(
+        root.ref.kind == "tag" and root.snapshot.id < snapshot_id and root.ref.name != but for root in roots
+    )
+
+
+def make_up(table: Table, own: BranchListing) -> Iterator[str]:
+    """Make the tags that dead runs have not made; yield what was done.
+
+    Raises:
+        RefusedError: A snapshot or tag cannot be read.
+        StorageError: A request failed.
+    """
+    for run_id, root in not_made(table, own):
+        name, snapshot_id = tag_name(root.snapshot.id, run_id), root.snapshot.id
+        try:
+            _, warnings = hold(table, root, run_id)
+        except (RefusedError, StalePlanError) as error:
+            yield f"tag {name} could not be made ({error}); {make_it(name, snapshot_id)}"
+        else:
+            yield f"tag {name} is made: run {run_id} has committed snapshot {snapshot_id}, and did not come to make it"
+            yield from warnings
+
+
+def left_behind(view: TableView) -> Iterator[tuple[str, str | None]]:
+    """Yield the single tags of runs that are over and that no version shows to have committed.
+
+    Returns:
+        The name of each, and `None` if its run has certainly committed nothing, else what to do.
+
+    Raises:
+        StorageError: A request failed.
+    """
+    single = single_tags(ref.name for ref in view.own.tags)
+    over = [tag for tag in single.values() if view.now_ms - tag.begun_ms > ORPHAN_AGE_MS]
+    if not over or not view.own.snapshots:
+        return
+    branches = view.listing.branches.values()
+    try:
+        roots = read_roots(view.table.store, [ref for each in branches for ref in (*each.snapshots, *each.tags)]).roots
+    except RefusedError:  # nobody knows whose commits there are
+        return
+    runs = {run_of(root) for root in roots}
+    oldest = next((root for root in roots if root.ref == view.own.snapshots[0]), None)
+    if oldest is None:  # an expiry has just deleted it
+        return
+    for tag in over:
+        if tag.run_id in runs:
             continue
-        begun_ms = int(datetime.strptime(match["time"], "%Y%m%dT%H%M%S").replace(tzinfo=UTC).timestamp()) * 1000
-        if now_ms - begun_ms > ORPHAN_AGE_MS and _has_committed_nothing(table, own, match["run"], begun_ms):
-            yield ref.name
+        # The oldest snapshot is from before the run, and clocks of writers differ. So all its commits are still there.
+        if oldest.snapshot.time_ms < tag.begun_ms - ORPHAN_AGE_MS:
+            yield str(tag), None
+        elif any(_is_before(root, oldest) and root.ref.name != str(tag) for root in roots):
+            yield (
+                str(tag),
+                f"tag {tag} is the only one of its run, which may have committed a snapshot that has expired since; "
+                "as long as older tags are to stay, it needs a second one of the oldest snapshot: lakesweep create-tag "
+                f"TABLE {tag_name(oldest.ref.id, tag.run_id)} --snapshot {oldest.ref.id} --execute",
+            )
 
 
-def _has_committed_nothing(table: Table, own: BranchListing, run_id: str, begun_ms: int) -> bool:
-    """Tell whether every snapshot since a run began is still there, and none is from that run."""
-    for ref in reversed(own.snapshots):
-        for root in read_roots(table.store, [ref]).roots:
-            if root.snapshot.commit_user.startswith(f"lakesweep-{run_id}-"):
-                return False
-            if root.snapshot.time_ms < begun_ms - ORPHAN_AGE_MS:  # clocks of writers differ
-                return True
-    return False
+def _is_before(root: Root, oldest: Root) -> bool:
+    ref = root.ref
+    return ref.kind == "tag" and ref.branch == oldest.ref.branch and root.snapshot.id < oldest.snapshot.id

@@ -57,7 +57,7 @@ def step_of(task: Task, base: Base, own: BranchListing) -> Step | None:
         return None
     files = difference.coming.keys() | difference.going.keys()
     by_delta = base.schema.options.get("changelog-producer", "none").strip().lower() == "none"
-    found = file_lives(task.metadata.store, own, task.target, files, by_delta=by_delta)
+    found = file_lives(task.metadata.store, own, task.target, files, by_delta=by_delta, promised=task.promised)
     _refuse_unsafe(task, task.options(base.schema), difference, found)
     return Step(base, difference, changes_index, bool(difference.coming or found.coming))
 

@@ -60,6 +60,8 @@ class Task:
     target: Root
     metadata: StrictMetadata
     """Reads the manifests of both versions."""
+    promised: frozenset[int] = frozenset()
+    """Snapshots of which an execution first makes the tags that dead runs have not made."""
 
     def options(self, schema: TableSchema) -> Mapping[str, str]:
         """Return the table's options, overridden by the call's."""

@@ -1,0 +1,66 @@
+"""Why the second tag of a rollback as latest has to stay, and who may take it away: the engine's expiry tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.differential.engine import Engine
+from tests.differential.ours import Answer, operate
+from tests.differential.test_losses import Stage
+
+pytestmark = pytest.mark.differential
+
+PREFIX = "rollback-to-as-latest-"
+
+
+def rolled_back(stage: Stage) -> Answer:
+    """Commit an older version on top, or again what is the newest."""
+    words = {"as_latest": True, "catalog_type": "filesystem", "catalog_lock": True, "snapshot": "2"}
+    answer = operate(stage.location, "rollback", words, branch="main", control=stage.work / "control" / stage.name)
+    assert answer.exit_code == 0, answer
+    return answer
+
+
+def begun(engine: Engine, work: Path, name: str) -> Stage:
+    """Snapshot 3 takes a file out, a tag is made there, and snapshot 4 takes the file back."""
+    stage = Stage(engine, work, name)
+    stage.create()
+    stage.add("a")
+    stage.add("b")
+    stage.replace("a")
+    stage("tag", name="between", snapshot=3)
+    rolled_back(stage)
+    return stage
+
+
+def tags(stage: Stage) -> list[str]:
+    """Return the names of the tags of rollbacks."""
+    return sorted(path.name.removeprefix("tag-") for path in (stage.location / "tag").glob(f"tag-{PREFIX}*"))
+
+
+def broken(stage: Stage) -> set[str]:
+    """Return the versions that the engine cannot read."""
+    found: Mapping[str, object] = stage.read()
+    return {version for version, rows in found.items() if isinstance(rows, str)}
+
+
+def outlived(stage: Stage) -> set[str]:
+    """Let the file leave again and let the engine expire; return what it cannot read then."""
+    stage.replace("a")
+    stage.add("c")
+    stage.expire(retain_max=1, retain_min=1)
+    return broken(stage)
+
+
+def test_the_second_tag_of_a_dead_run(engine: Engine, tmp_path: Path) -> None:
+    """Without it the engine breaks the first one; the same call makes it."""
+    stage = begun(engine, tmp_path, "dead")
+    first, second = tags(stage)
+    (stage.location / "tag" / f"tag-{second}").unlink()
+    without = stage.copy("_without")
+    assert rolled_back(stage).document["status"] == "nothing_to_do"
+    assert tags(stage) == [first, second]
+    assert (outlived(without), outlived(stage)) == ({f"main/tag-{first}"}, set())
