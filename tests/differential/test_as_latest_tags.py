@@ -64,3 +64,31 @@ def test_the_second_tag_of_a_dead_run(engine: Engine, tmp_path: Path) -> None:
     assert rolled_back(stage).document["status"] == "nothing_to_do"
     assert tags(stage) == [first, second]
     assert (outlived(without), outlived(stage)) == ({f"main/tag-{first}"}, set())
+
+
+def test_a_fast_forward_of_the_engine_deletes_the_second_tag(engine: Engine, tmp_path: Path) -> None:
+    """The branch was made from another tag of its snapshot. Without the tag the engine's expiry breaks the first."""
+    stage = begun(engine, tmp_path, "forward")
+    first, second = tags(stage)
+    stage("tag", name="theirs", snapshot=4)
+    stage("branch", name="b", tag="theirs")
+    control = tmp_path / "control" / "forward"
+    answer = operate(stage.location, "fast-forward", {"branch": "b"}, branch="main", control=control)
+    assert (answer.document["refusal"]["code"], tags(stage)) == ("tag_protected", [first, second])
+    stage("branch", op="fast_forward", name="b")
+    assert tags(stage) == [first]
+    for what in ("tag", "branch"):
+        stage(what, op="delete", name={"tag": "theirs", "branch": "b"}[what])
+    without = stage.copy("_without")
+    stage("tag", name=second, snapshot=4)
+    assert f"main/tag-{first}" in outlived(without)
+    assert outlived(stage) == set()
+
+
+def test_a_fast_forward_to_a_branch_of_the_second_tag_keeps_it(engine: Engine, tmp_path: Path) -> None:
+    stage = begun(engine, tmp_path, "kept")
+    first, second = tags(stage)
+    stage("branch", name="b", tag=second)
+    stage.add("c", branch="b")
+    stage("branch", op="fast_forward", name="b")
+    assert tags(stage) == [first, second]

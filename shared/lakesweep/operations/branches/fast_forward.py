@@ -23,6 +23,7 @@ from lakesweep.operations.branches.rules.fast_forward import (
     fast_forward_course,
     forward_actions,
     hint_puts,
+    needed_by_rollbacks,
     schema_conflict,
 )
 from lakesweep.operations.branches.target_files import LOST_FILES, check_target, describe_lost, refuse_iceberg
@@ -68,7 +69,7 @@ def plan_fast_forward(table: Table, name: str, lost_tags: Sequence[str] = ()) ->
         return view.plan((), inputs, warnings=(nothing, *given_up_in_vain(lost_tags, view.own.tags, ())))
     target = theirs.snapshots[-1]
     _refuse_conflict(view, name, course)
-    given_up = _give_up_tags(view, name, course, lost_tags)
+    given_up = _give_up_tags(view, name, course, theirs, lost_tags)
     _refuse_lost_files(replace(view, own=branch, schema=read_schema(table.store, branch)), course, target)
     hints = {path: read_hint_of(view, view.own, path) for path in (LATEST, EARLIEST)}
     actions = (*forward_actions(name, course), *hint_puts(hints, name, course, theirs))
@@ -130,8 +131,10 @@ def _refuse_conflict(view: TableView, name: str, course: Course) -> None:
     )
 
 
-def _give_up_tags(view: TableView, name: str, course: Course, lost_tags: Sequence[str]) -> tuple[str, ...]:
-    """Refuse if branches other than the source, or the fleet policy, protect a tag to delete. Return warnings."""
+def _give_up_tags(
+    view: TableView, name: str, course: Course, theirs: History, lost_tags: Sequence[str]
+) -> tuple[str, ...]:
+    """Refuse if branches other than the source, the fleet policy or a rollback protect a tag. Return warnings."""
     others = {each: branch for each, branch in view.listing.branches.items() if each != name}
     going = [root.ref.name for root in course.withdrawn_tags]
     return give_up_tags(
@@ -141,6 +144,10 @@ def _give_up_tags(view: TableView, name: str, course: Course, lost_tags: Sequenc
         lost_tags,
         rewrite=f"a fast-forward to branch {name}",
         instead=f"branch {name} to have the same tags",
+        more=dict.fromkeys(
+            needed_by_rollbacks(course, theirs),
+            "it keeps files that a rollback as latest took back from Paimon's expiry",
+        ),
     )
 
 

@@ -25,6 +25,7 @@ from lakesweep.operations.tags.options import (
     writes_success_file,
 )
 from lakesweep.operations.tags.rules.periods import period_of
+from lakesweep.operations.tags.rules.rollback import changed_warnings
 from lakesweep.runs.fleet import ruling_of
 from lakesweep.runs.parameters.parameter import stated
 from lakesweep.runs.parameters.time_travel import Version, resolve
@@ -139,7 +140,7 @@ def plan_replace_tag(table: Table, arguments: TagArguments) -> Plan:
     put, warnings = making.put(source, arguments.time_retained_ms, former.etag)
     if to_bytes(put.body) == former.data:
         return making.plan(source, (), (f"tag {name!r} names snapshot {source.snapshot.id} already",))
-    return making.plan(source, (put,), warnings)
+    return making.plan(source, (put,), (*warnings, *changed_warnings(name)))
 
 
 def exists(table: Table, name: str) -> RefusedError:

@@ -21,6 +21,7 @@ from lakesweep.model.plan import Delete, Plan
 from lakesweep.model.roots import References, Root, RootRef
 from lakesweep.operations.retention.release import Release, plan_release
 from lakesweep.operations.tags.options import check_callbacks, writes_success_file
+from lakesweep.operations.tags.rules.rollback import needed_warnings
 from lakesweep.runs.damage import damage_findings, lost_findings, warnings_of
 from lakesweep.runs.session import Table
 from lakesweep.runs.tags.documents import PHASE, SUCCESS, success_path, tag_path
@@ -57,6 +58,7 @@ def plan_delete_tag(table: Table, names: tuple[str, ...]) -> Plan:
         for name, problem in own.unreadable.items()
         if name in names
     ]
+    warnings += needed_warnings(view.own, own.roots, names)
     removal = plan_removal(view, own, {name: "deleted manually" for name in names if name in own.roots}, options)
     return view.plan(
         removal.actions,

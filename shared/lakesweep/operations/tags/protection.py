@@ -21,7 +21,14 @@ TAG_PROTECTED = "tag_protected"
 
 
 def give_up_tags(
-    view: TableView, own: OwnTags, going: Sequence[str], lost: Sequence[str], *, rewrite: str, instead: str
+    view: TableView,
+    own: OwnTags,
+    going: Sequence[str],
+    lost: Sequence[str],
+    *,
+    rewrite: str,
+    instead: str,
+    more: Mapping[str, str] | None = None,
 ) -> tuple[str, ...]:
     """Refuse a branch rewrite that deletes protected tags, unless the caller gave them up. Return warnings.
 
@@ -32,12 +39,13 @@ def give_up_tags(
         lost: Tags that the caller gave up.
         rewrite: The branch rewrite, such as `a rollback to snapshot 4`.
         instead: What else the caller can do.
+        more: Name -> reason, of tags to delete that something else protects.
 
     Raises:
         RefusedError: With code `tag_protected`; the tags are named. Or the table's options about tags are invalid.
         StorageError: A request failed.
     """
-    protected = _protectors(view, own, going, ruling_of(view.table)) if going else {}
+    protected = {**_protectors(view, own, going, ruling_of(view.table)), **(more or {})} if going else {}
     held = [f"{name!r} ({protector})" for name, protector in protected.items() if name not in lost]
     if held:
         raise RefusedError(

@@ -9,6 +9,7 @@ from lakesweep.model.plan import Plan
 from lakesweep.operations.tags.create import exists
 from lakesweep.operations.tags.delete import find_tag
 from lakesweep.operations.tags.options import check_callbacks
+from lakesweep.operations.tags.rules.rollback import changed_warnings
 from lakesweep.runs.session import Table
 from lakesweep.runs.tags.documents import PHASE, TAG, check_tag_name, tag_path
 from lakesweep.runs.view import begin, inputs_of
@@ -32,7 +33,7 @@ def plan_rename_tag(table: Table, name: str, target: str) -> Plan:
     Source: Paimon `TagManager#renameTag`.
     """
     view = begin(table, OPERATION)
-    warnings = check_tag_name(target, "target_tag")
+    warnings = (*check_tag_name(target, "target_tag"), *changed_warnings(name))
     check_callbacks(table, view.schema.options)
     old = find_tag(view, name)
     if old is None:

@@ -1,5 +1,6 @@
 """A table with an older version to commit again, and an independent look at what the newest snapshot has."""
 
+import json
 from typing import Any
 
 from lakesweep.model.commits.as_latest import AsLatestReport
@@ -27,6 +28,15 @@ class AsLatestWorld(World):
         self.now_ms += 60_000
         self.forget_what_is_gone()
         return self.table.commit(*entries, time_ms=self.now_ms, **details)
+
+    def commit_the_same(self, time_ms: int | None = None) -> None:
+        """Commit on top of what is there as a writer does that changes no file."""
+        newest = self.ids()[-1]
+        document = json.loads(self.store.read(f"snapshot/snapshot-{newest}").data)
+        document |= {"id": newest + 1, "uuid": f"same-{newest}", "commitUser": "flink"}
+        document["timeMillis"] = self.now_ms if time_ms is None else time_ms
+        self.store.put(f"snapshot/snapshot-{newest + 1}", json.dumps(document).encode())
+        self.table.hint("LATEST", newest + 1)
 
     def back(
         self, snapshot: int | None = 1, *, execute: bool = True, switch: Switch | None = None, **words: Any

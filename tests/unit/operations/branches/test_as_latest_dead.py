@@ -1,6 +1,5 @@
 """The tags of runs that died: the second one is made, and nobody relies on one that goes."""
 
-import json
 from datetime import timedelta
 
 import pytest
@@ -32,15 +31,6 @@ def second_of(tag: str, snapshot: int) -> str:
     return tag.replace(f"{PREFIX}1-", f"{PREFIX}{snapshot}-")
 
 
-def commit_on_top(world: AsLatestWorld, time_ms: int | None = None) -> None:
-    """Commit as a writer does that changes nothing."""
-    newest = world.ids()[-1]
-    document = json.loads(world.store.read(f"snapshot/snapshot-{newest}").data)
-    document |= {"id": newest + 1, "uuid": f"foreign-{newest}", "commitUser": "flink"}
-    document["timeMillis"] = world.now_ms if time_ms is None else time_ms
-    world.store.put(f"snapshot/snapshot-{newest + 1}", json.dumps(document).encode())
-
-
 def test_the_same_call_makes_the_second_tag_of_a_dead_run() -> None:
     world = AsLatestWorld()
     tag = dies_after_its_commit(world)
@@ -68,7 +58,7 @@ def test_it_is_made_of_what_is_left_of_the_commit() -> None:
     tag = dies_after_its_commit(world)
     world.run("create-tag", tag="theirs", snapshot=4, status="done")
     world.run("create-tag", tag="before", snapshot=2, status="done")
-    commit_on_top(world)
+    world.commit_the_same()
     world.now_ms += 7_200_000
     world.run("expire-snapshots", retain_max=1, retain_min=1)
     assert world.ids() == [5]
@@ -123,7 +113,7 @@ def test_a_clock_that_is_wrong_makes_no_run_one_that_committed_nothing() -> None
     tag = dies_after_its_commit(world)
     world.wait()
     world.now_ms += 2 * ORPHAN_AGE_MS
-    commit_on_top(world, world.now_ms - 20 * ORPHAN_AGE_MS)
+    world.commit_the_same(world.now_ms - 20 * ORPHAN_AGE_MS)
     assert world.back(2).status == "done"
     assert {tag, second_of(tag, 4)} < set(world.tags())
 
@@ -148,7 +138,7 @@ def test_a_run_of_which_nobody_knows_whether_it_has_committed() -> None:
     world = AsLatestWorld()
     tag = dies_after_its_commit(world)
     world.run("create-tag", tag="before", snapshot=2, status="done")
-    commit_on_top(world)
+    world.commit_the_same()
     world.now_ms += 7_200_000
     world.run("expire-snapshots", retain_max=1, retain_min=1)
     assert world.back().warnings == (), "it may still be at work"

@@ -20,6 +20,7 @@ from lakesweep.format.documents import parse_hint
 from lakesweep.model.document_actions import Former, delete_document, delete_root, write_document
 from lakesweep.model.plan import Action, Put
 from lakesweep.model.roots import DocumentRef, Root
+from lakesweep.operations.tags.rules.rollback import is_second
 
 LATEST = "snapshot/LATEST"
 EARLIEST = "snapshot/EARLIEST"
@@ -188,6 +189,21 @@ def schema_conflict(course: Course) -> SchemaConflict | None:
         if user is not None:
             return SchemaConflict(schema.id, user, goes=True)
     return None
+
+
+def needed_by_rollbacks(course: Course, branch: History) -> Iterator[str]:
+    """Yield the second tags of rollbacks as latest that main would lose although it keeps their snapshot.
+
+    Such a tag is needed while main has anything from before that snapshot; see `rules/lives.py`. Paimon deletes it if
+    the branch was made from another tag of the snapshot.
+    """
+    theirs = {(root.ref.id, root.snapshot.delta_manifest_list) for root in branch.snapshots}
+    first_id = min((root.snapshot.id for root in course.staying), default=None)
+    for root in course.withdrawn_tags:
+        snapshot = root.snapshot
+        is_kept = (snapshot.id, snapshot.delta_manifest_list) in theirs
+        if is_second(root) and is_kept and first_id is not None and first_id < snapshot.id:
+            yield root.ref.name
 
 
 def _stays(root: Root, first_id: int, other: Root | None) -> bool:

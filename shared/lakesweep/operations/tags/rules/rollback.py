@@ -5,12 +5,12 @@ died after its commit, or somebody has deleted the other tag.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lakesweep.format.tag import parse_tag
-from lakesweep.model.roots import Root
+from lakesweep.model.roots import BranchListing, Root
 from lakesweep.operations.tags.rules.expiry import ROLLBACK_PREFIX
 
 _RUN = "(?P<run>(?P<time>[0-9]{8}T[0-9]{6})Z-[0-9a-f]{8})"
@@ -80,3 +80,47 @@ def staying(roots: Collection[Root]) -> frozenset[int]:
         for root in tags
         if root.ref.name not in unsure and parse_tag(root.body, root.ref.path).time_retained_ns is None
     )
+
+
+def is_second(root: Root) -> bool:
+    """Tell whether a tag is that of the snapshot which its own run committed."""
+    name = parse_name(root.ref.name)
+    return name is not None and run_of(root) == name.run_id
+
+
+def changed_warnings(name: str) -> tuple[str, ...]:
+    """Warn if a tag that gets another name or snapshot belongs to a rollback."""
+    return (f"{_belongs(name)}; make another tag, and keep this one",) if name.startswith(ROLLBACK_PREFIX) else ()
+
+
+def _belongs(name: str) -> str:
+    return f"tag {name} belongs to a rollback as latest: without it Paimon's expiry may delete files that came back"
+
+
+def needed_warnings(own: BranchListing, tags: Mapping[str, Root], going: Iterable[str]) -> Iterator[str]:
+    """Warn of tags that are to be deleted although Paimon's expiry still goes by them.
+
+    Args:
+        own: The branch.
+        tags: Its tags by name.
+        going: The names of those to delete.
+    """
+    going = frozenset(going)
+    for name in sorted(going & tags.keys()):
+        if not name.startswith(ROLLBACK_PREFIX):
+            continue
+        found = parse_name(name)
+        others = [root for root in tags.values() if found and found.run_id in root.ref.name]
+        commit = next((root.snapshot.id for root in others if is_second(root)), None)
+        before = [ref for ref in (*own.snapshots, *own.changelogs) if commit is None or ref.id < commit]
+        before += [
+            root.ref
+            for root in tags.values()
+            if root.ref.name not in going and root not in others and (commit is None or root.snapshot.id < commit)
+        ]
+        if before:
+            since = "" if commit is None else f" from before snapshot {commit}"
+            yield (
+                f"{_belongs(name)}. It may go once no snapshot, changelog or other tag{since} is left; there are "
+                f"{len(before)}, such as {before[0]}"
+            )
