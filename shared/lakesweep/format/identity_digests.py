@@ -1,4 +1,4 @@
-"""Digests of the files that DELETE entries name. Each takes few bytes, so those of a large table fit into memory.
+"""Digests of the files that entries name. Each takes few bytes, so those of a large table fit into memory.
 
 A digest has 128 bits of BLAKE2b over every value of an identity. Of 10^7 DELETEs and 10^7 ADDs, a DELETE and the ADD
 of another file would share one with a probability below 2^-81. With a shorter digest, a live file could pass for a
@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 
 from lakesweep.format.avro.projection import Row
+from lakesweep.format.manifest import ManifestEntry
 
 SIZE = 16
 _STRIDE = SIZE + 1
@@ -31,8 +32,14 @@ def identity_digest(row: Row) -> bytes:
     return blake2b(b"1" + head + rest, digest_size=SIZE).digest()
 
 
-class DeletedIdentities:
-    """The digests of DELETEs, and for each whether the ADD of the same file was found."""
+def entry_digest(entry: ManifestEntry) -> bytes:
+    """Return the `identity_digest` of an entry that was decoded as a whole."""
+    partition, bucket, level, *names = entry.identity
+    return identity_digest((partition, bucket, (level, None, None, None, *names)))
+
+
+class Digests:
+    """The digests of some entries. Of DELETEs: for each also whether the ADD of the same file was found."""
 
     def __init__(self) -> None:
         self._groups = [bytearray() for _ in range(_GROUPS)]

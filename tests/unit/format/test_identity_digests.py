@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakesweep.format.identity_digests import SIZE, DeletedIdentities, identity_digest
+from lakesweep.format.identity_digests import SIZE, Digests, identity_digest
 from lakesweep.format.manifest import ManifestEntry, read_manifest
 from lakesweep.format.raw_entries import read_raw_manifest
 from tests.support.raw_manifests import day, entry
@@ -53,7 +53,7 @@ DIGESTS = st.binary(min_size=2, max_size=2).map(lambda start: (start * SIZE)[:SI
 @given(st.lists(st.tuples(st.sampled_from(["add", "match"]), DIGESTS), max_size=60))
 @settings(deadline=None, max_examples=60)
 def test_it_remembers_like_a_dictionary(steps: list[tuple[str, bytes]]) -> None:
-    deleted, known = DeletedIdentities(), dict[bytes, bool]()
+    deleted, known = Digests(), dict[bytes, bool]()
     for step, digest in steps:
         assert (digest in deleted) == (digest in known)
         if step == "add":
@@ -72,7 +72,7 @@ def test_it_remembers_like_a_dictionary(steps: list[tuple[str, bytes]]) -> None:
 @pytest.mark.parametrize("is_matched", [False, True])
 def test_bytes_between_two_digests_are_none(is_matched: bool) -> None:
     """In the memory of two digests lie the bytes of others; one of them is looked for before the real one."""
-    deleted = DeletedIdentities()
+    deleted = Digests()
     first, second = bytes(15) + b"\x01", bytes(14) + b"\x01" + bytes([is_matched])
     deleted.add(first)
     if is_matched:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from lakesweep.commit.manifest_options import Manifests
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.avro.projection import Row
-from lakesweep.format.identity_digests import DeletedIdentities, identity_digest
+from lakesweep.format.identity_digests import Digests, identity_digest
 from lakesweep.format.manifest import ManifestMeta
 from lakesweep.format.manifest_writer import ManifestWriter, WrittenManifest
 from lakesweep.format.metadata_names import MetadataNames
@@ -51,7 +51,7 @@ class Compacted:
     """Those that stay."""
     written: tuple[WrittenManifest, ...]
     """The new ones, without their bodies."""
-    deleted: DeletedIdentities
+    deleted: Digests
     """The files that DELETE entries named, all of which are left out."""
 
     @property
@@ -81,7 +81,7 @@ class Compaction:
     names: MetadataNames
     write: Write
     """Takes the name and the body of each new manifest."""
-    _deleted: DeletedIdentities = field(default_factory=DeletedIdentities)
+    _deleted: Digests = field(default_factory=Digests)
     _partitions: set[bytes] = field(default_factory=set)
     """Those with deleted files."""
     _outputs: dict[bytes, _Output] = field(default_factory=dict)

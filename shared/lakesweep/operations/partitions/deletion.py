@@ -8,31 +8,47 @@ Source: Paimon `FileStoreCommitImpl#dropPartitions`, `CommitScanner#readOverwrit
 `IndexManifestFileHandler`.
 """
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from lakesweep.commit.environment import Attempt, Prepared
 from lakesweep.commit.manifest_options import Manifests
 from lakesweep.commit.next_snapshot import Change, next_snapshot
 from lakesweep.format.index_manifest_writer import RawIndex, write_index_manifest
-from lakesweep.format.manifest import DELETION_VECTORS
+from lakesweep.format.manifest import DELETION_VECTORS, POSTPONE_BUCKET, ManifestEntry
 from lakesweep.format.manifest_list_writer import write_manifest_list
-from lakesweep.format.manifest_writer import WrittenManifest, write_manifests
+from lakesweep.format.manifest_writer import write_manifests
 from lakesweep.format.metadata_names import MetadataNames
 from lakesweep.format.raw_entries import as_delete
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.partitions.cast import comparable
-from lakesweep.table.contents.content import Content, TextEntry
+from lakesweep.table.contents.content import Content
+from lakesweep.table.contents.live import Live
 
-POSTPONED = -2
-"""The option `bucket` of a table whose files may lie in a bucket of this number. Only there are such files dropped."""
+
+@dataclass(slots=True)
+class Gone:
+    """What one partition loses."""
+
+    files: int = 0
+    rows: int = 0
+    size_bytes: int = 0
+
+    def add(self, entry: ManifestEntry) -> None:
+        """Count a file."""
+        self.files += 1
+        self.rows += entry.row_count
+        self.size_bytes += entry.file_size
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
     """What one attempt takes out of the table."""
 
-    files: tuple[TextEntry, ...]
+    files: Live
+    gone: Mapping[bytes, Gone]
+    """Partition -> the files that it loses."""
     index_records: tuple[bytes, ...] | None
     """The records that the new index manifest has; `None`: the index manifest stays."""
     index: RawIndex | None
@@ -43,20 +59,31 @@ class Removed:
     @property
     def is_empty(self) -> bool:
         """Nothing is left to take out."""
-        return not self.files and self.index_records is None
+        return not self.gone and self.index_records is None
+
+    @property
+    def file_count(self) -> int:
+        """The number of files."""
+        return sum(gone.files for gone in self.gone.values())
 
     @property
     def row_count(self) -> int:
         """The rows of the files."""
-        return sum(raw.entry.row_count for _, raw in self.files)
+        return sum(gone.rows for gone in self.gone.values())
 
     @property
     def size_bytes(self) -> int:
         """The bytes of the files."""
-        return sum(raw.entry.file_size for _, raw in self.files)
+        return sum(gone.size_bytes for gone in self.gone.values())
 
 
-def removed_of(schema: TableSchema, content: Content, index: RawIndex | None, rows: Collection[bytes]) -> Removed:
+def removed_of(
+    schema: TableSchema,
+    content: Content,
+    index: RawIndex | None,
+    rows: Collection[bytes],
+    note: Callable[[ManifestEntry], None] = lambda entry: None,
+) -> Removed:
     """Return what a commit on a snapshot takes out of it.
 
     Args:
@@ -64,6 +91,7 @@ def removed_of(schema: TableSchema, content: Content, index: RawIndex | None, ro
         content: Of the snapshot.
         index: Its index manifest.
         rows: The partitions.
+        note: Called with each file.
 
     Raises:
         RefusedError: The metadata of the snapshot cannot be built upon.
@@ -71,21 +99,28 @@ def removed_of(schema: TableSchema, content: Content, index: RawIndex | None, ro
     rows = frozenset(rows)
     if index is not None:
         rows |= _in_other_bytes(content, index, rows)
-    bucket = schema.options.get("bucket", "").strip()
-    files = tuple(found for found in content.live(rows) if found[1].entry.bucket >= 0 or bucket == str(POSTPONED))
-    losing = {raw.entry.partition for _, raw in files}
-    if index is None:
-        return Removed(files, None, None, 0, frozenset(losing))
-    losing |= {entry.partition for _, entry in index.rows if entry.partition in rows}
-    kept = tuple(record for record, entry in index.rows if entry.partition not in rows)
-    live = {(raw.entry.partition, raw.entry.bucket, raw.entry.file_name) for _, raw in files}
-    dangling = sum(
-        (entry.partition, entry.bucket, vector[0]) not in live
-        for _, entry in index.rows
-        if entry.partition in rows and entry.index_type == DELETION_VECTORS
+    is_postponed = schema.options.get("bucket", "").strip() == str(POSTPONE_BUCKET)
+    files = Live(content, rows, POSTPONE_BUCKET if is_postponed else 0)
+    indexed = [] if index is None else [entry for _, entry in index.rows if entry.partition in rows]
+    dangling = Counter(
+        (entry.partition, entry.bucket, vector[0])
+        for entry in indexed
+        if entry.index_type == DELETION_VECTORS
         for vector in entry.vectors
     )
-    return Removed(files, None if len(kept) == len(index.rows) else kept, index, dangling, frozenset(losing))
+    gone: dict[bytes, Gone] = {}
+    for _, raw in files:
+        entry = raw.entry
+        gone.setdefault(entry.partition, Gone()).add(entry)
+        dangling.pop((entry.partition, entry.bucket, entry.file_name), None)
+        note(entry)
+    losing = frozenset((*gone, *(entry.partition for entry in indexed)))
+    kept = (
+        tuple(record for record, entry in index.rows if entry.partition not in rows)
+        if index is not None and indexed
+        else None
+    )
+    return Removed(files, gone, kept, index, dangling.total(), losing)
 
 
 def _in_other_bytes(content: Content, index: RawIndex, rows: frozenset[bytes]) -> frozenset[bytes]:
@@ -121,17 +156,20 @@ def prepared(
     base = attempt.base.root.snapshot
     names = MetadataNames(attempt.uuid)
     entries = ((text, raw._replace(record=as_delete(raw.record))) for text, raw in removed.files)
-    written: Sequence[WrittenManifest] = tuple(
-        write_manifests(
-            entries,
-            names,
-            attempt.base.schema.partition_types,
-            codec=manifests.codec,
-            level=manifests.level,
-            target_bytes=manifests.target_bytes,
-        )
-    )
-    files = {each.meta.file_name: each.body for each in written}
+    written = []
+    for each in write_manifests(
+        entries,
+        names,
+        attempt.base.schema.partition_types,
+        codec=manifests.codec,
+        level=manifests.level,
+        target_bytes=manifests.target_bytes,
+    ):
+        attempt.write(each.meta.file_name, each.body)
+        written.append(each._replace(body=b""))
+    if sum(each.meta.deleted_count for each in written) != removed.file_count:
+        raise content.source.corrupt("a manifest has changed since it was first read")
+    files: dict[str, bytes] = {}
     base_name, delta_name = names.manifest_list(), names.manifest_list()
     files[base_name] = write_manifest_list(content.lists, (), codec=manifests.codec, level=manifests.level)
     files[delta_name] = write_manifest_list((), written, codec=manifests.codec, level=manifests.level)

@@ -24,6 +24,7 @@ from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
 from lakesweep.table.contents.content import Content, Values
 from lakesweep.table.contents.contents import Contents
+from lakesweep.table.contents.live import Live
 
 OPERATION = "drop-partition"
 DEFAULT_NAME = ("partition.default-name", "__DEFAULT_PARTITION__")
@@ -84,7 +85,7 @@ def choose_matching(
         check([facts.values for facts in there if facts.files])
         found = [facts for facts in there if matches(facts.values)]
         # A file that is deleted twice must not hide another one that is still there.
-        content.live(frozenset(facts.row for facts in found if not facts.files))
+        Live(content, frozenset(facts.row for facts in found if not facts.files)).check()
         found = [facts for facts in found if facts.files]
         rows = {facts.row for facts in found}
         indexed = {entry.partition for _, entry in index.rows} if index is not None else set()

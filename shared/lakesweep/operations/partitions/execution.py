@@ -2,21 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from hashlib import blake2b
 
 from lakesweep.commit.base import Base
 from lakesweep.commit.environment import Attempt, Committed, Prepared
 from lakesweep.commit.manifest_options import manifests_of
 from lakesweep.commit.next_snapshot import statistics_of
 from lakesweep.errors import StalePlanError
+from lakesweep.format.identity_digests import SIZE, Digests
+from lakesweep.format.manifest import ManifestEntry
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.commits.partitions import PartitionsReport
 from lakesweep.model.commits.report import MadeCommit
 from lakesweep.model.report import RunReport
 from lakesweep.operations.partitions.deletion import Removed, prepared, removed_of
-from lakesweep.operations.partitions.task import Selection, Task, check_allowed, large, rows_of, summary_of
+from lakesweep.operations.partitions.task import Task, check_allowed, large, rows_of, summary_of
 from lakesweep.runs.committing.opened import Opened
 from lakesweep.runs.committing.run import CommitRun
-from lakesweep.table.contents.content import Content
 from lakesweep.table.contents.index import index_of
 
 
@@ -35,8 +37,8 @@ class Execution:
         )
         self._first: PartitionsReport | None = None
         """What the first attempt was to take out."""
-        self._known: frozenset[str] = frozenset()
-        """The files of the first attempt."""
+        self._known = Digests()
+        """The names of the files of the first attempt."""
         self._left: frozenset[bytes] = frozenset()
         """Partitions that the first attempt found, and was not to take out."""
         self._removed: Removed | None = None
@@ -74,8 +76,11 @@ class Execution:
         for warning in selection.warnings:
             self._run.warn(warning)
         selection = replace(selection, due=tuple(each for each in selection.due if each.facts.row not in self._left))
-        whole = removed_of(base.schema, content, index, rows_of(selection.due) | selection.index_rows)
-        self._see(base, content, selection, whole)
+        rows = rows_of(selection.due) | selection.index_rows
+        whole = removed_of(base.schema, content, index, rows, self._see_file)
+        if self._first is None:
+            self._first = summary_of(base.schema, task, content, selection, whole)
+            self._left = frozenset(facts.row for facts in content.partitions() if facts.files) - rows_of(selection.due)
         batch = tuple(each for each in selection.due if each.facts.row in whole.rows)[: task.batch_size]
         removed = whole
         if len(batch) < len(selection.due):
@@ -92,7 +97,13 @@ class Execution:
         if lost is not None:
             self._run.warn(lost)
         self._removed, self._partitions = removed, len(batch)
-        made = prepared(attempt, content, removed, manifests_of(task.options), statistics)
+
+        def write(name: str, body: bytes) -> None:
+            attempt.write(name, body)
+            if task.batch_size is not None:
+                task.contents.remember({name: body})  # the next batch reads it
+
+        made = prepared(replace(attempt, write=write), content, removed, manifests_of(task.options), statistics)
         self._written = made.files
         return made
 
@@ -109,15 +120,13 @@ class Execution:
                 f"partition.*, than schema {first.schema.id}, by which the partitions were chosen; run again"
             )
 
-    def _see(self, base: Base, content: Content, selection: Selection, removed: Removed) -> None:
-        """Note what the first attempt was to take out, and which files came since."""
-        names = frozenset(raw.entry.file_name for _, raw in removed.files)
+    def _see_file(self, entry: ManifestEntry) -> None:
+        """Note which files the first attempt was to take out, and which came since."""
+        digest = blake2b(entry.file_name.encode(), digest_size=SIZE).digest()
         if self._first is None:
-            self._first = summary_of(base.schema, self._task, content, selection, removed)
-            self._known = names
-            self._left = frozenset(facts.row for facts in content.partitions() if facts.files) - rows_of(selection.due)
-        else:
-            self._newer |= names - self._known
+            self._known.add(digest)
+        elif digest not in self._known:
+            self._newer.add(entry.file_name)
 
     def _noted(self, made: MadeCommit) -> MadeCommit:
         removed = self._removed
@@ -126,7 +135,7 @@ class Execution:
             made,
             partitions=self._partitions,
             rows=removed.row_count,
-            files=len(removed.files),
+            files=removed.file_count,
             bytes=removed.size_bytes,
         )
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from lakesweep.commit.allowed import refuse_commit
 from lakesweep.commit.base import Base
 from lakesweep.format.index_manifest_writer import RawIndex
-from lakesweep.format.manifest import ManifestEntry
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.commits.partitions import PartitionsReport, PartitionSummary
 from lakesweep.model.partitions.expiry import Due
 from lakesweep.model.partitions.names import partition_name, value_name
-from lakesweep.operations.partitions.deletion import Removed
+from lakesweep.operations.partitions.deletion import Gone, Removed
 from lakesweep.runs.committing.catalog import Catalog
 from lakesweep.table.contents.content import Content, Values
 from lakesweep.table.contents.contents import Contents
@@ -78,13 +77,10 @@ def summary_of(
 
     A file that waits for its bucket may stay (`removed_of`), so only files that go are counted.
     """
-    going: dict[bytes, list[ManifestEntry]] = {}
-    for _, raw in removed.files:
-        going.setdefault(raw.entry.partition, []).append(raw.entry)
     return PartitionsReport(
-        partitions=tuple(_partition(schema, each, going.get(each.facts.row, ())) for each in selection.due),
+        partitions=tuple(_partition(schema, each, removed.gone.get(each.facts.row, Gone())) for each in selection.due),
         rows=removed.row_count,
-        files=len(removed.files),
+        files=removed.file_count,
         bytes=removed.size_bytes,
         live_files=content.file_count,
         not_due=selection.not_due,
@@ -95,15 +91,15 @@ def summary_of(
     )
 
 
-def _partition(schema: TableSchema, due: Due, going: Sequence[ManifestEntry]) -> PartitionSummary:
+def _partition(schema: TableSchema, due: Due, gone: Gone) -> PartitionSummary:
     facts = due.facts
     keys, types = schema.partition_keys, schema.partition_types
     return PartitionSummary(
         partition_name(keys, types, facts.values),
         {key: value_name(value, type_) for key, type_, value in zip(keys, types, facts.values, strict=True)},
-        sum(entry.row_count for entry in going),
-        len(going),
-        sum(entry.file_size for entry in going),
+        gone.rows,
+        gone.files,
+        gone.size_bytes,
         due.time_ms,
         due.why,
     )

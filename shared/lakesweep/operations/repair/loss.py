@@ -44,7 +44,7 @@ class Loss:
 
 def entries_of(content: Content, part: Part) -> Iterator[tuple[int, TextEntry]]:
     """Yield the entries of one manifest, each with its place."""
-    return enumerate(content.source.entries_of(part, frozenset(part.tallies)))
+    return enumerate(content.source.entries_of((part,), frozenset(part.tallies)))
 
 
 def partition_in_words(schema: TableSchema, values: Values) -> str:

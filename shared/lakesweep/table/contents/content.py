@@ -5,12 +5,13 @@ The number of files of a partition is the number of its ADD entries less that of
 partition was in use.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from lakesweep.errors import RefusedError
-from lakesweep.format.manifest import Identity, ManifestMeta
+from lakesweep.format.avro.projection import Row
+from lakesweep.format.manifest import ManifestMeta
 from lakesweep.format.manifest_list_writer import RawList
 from lakesweep.format.raw_entries import RawEntry
 from lakesweep.model.partitions.expiry import PartitionFacts
@@ -37,8 +38,6 @@ class Part:
 
     meta: ManifestMeta
     tallies: Mapping[bytes, Tally]
-    entries: tuple[TextEntry, ...] | None
-    """Of the partitions that may be dropped; `None`: read again for them."""
     next_row_id: int
 
 
@@ -51,8 +50,11 @@ class Source(Protocol):
     def may_ask(self, row: bytes) -> bool:
         """Tell whether the entries of a partition may be asked for."""
 
-    def entries_of(self, part: Part, rows: frozenset[bytes]) -> Iterator[TextEntry]:
-        """Yield the entries of some partitions in one manifest."""
+    def entries_of(self, parts: Sequence[Part], rows: frozenset[bytes]) -> Iterator[TextEntry]:
+        """Yield the entries of some partitions in some manifests."""
+
+    def deletes_of(self, parts: Sequence[Part], rows: frozenset[bytes]) -> Iterator[Row]:
+        """Yield the DELETEs of some partitions in some manifests, as `RawManifest.copies` does."""
 
     def corrupt(self, problem: str) -> RefusedError:
         """Return the error of a table on which nothing can be built."""
@@ -104,30 +106,6 @@ class Content:
         """Tell whether a manifest names a partition in these bytes."""
         return any(row in part.tallies for part in self.parts)
 
-    def live(self, rows: frozenset[bytes]) -> list[TextEntry]:
-        """Return the files of some partitions, in the order of the manifests.
-
-        Raises:
-            RefusedError: An entry is there twice, or deletes what no other adds; Paimon could not commit either.
-        """
-        added: dict[Identity, TextEntry] = {}
-        deleted: set[Identity] = set()
-        for part in self.parts:
-            if rows.isdisjoint(part.tallies):
-                continue
-            for text, raw in self.source.entries_of(part, rows):
-                identity = raw.entry.identity
-                if identity in (added if raw.entry.is_add else deleted):
-                    raise self.source.corrupt(f"{raw.entry.file_name} is {_done(raw)} twice")
-                if raw.entry.is_add:
-                    added[identity] = (text, raw)
-                else:
-                    deleted.add(identity)
-        for identity in deleted:
-            if added.pop(identity, None) is None:
-                raise self.source.corrupt(f"{identity[3]} is deleted, and no manifest adds it")
-        return list(added.values())
-
     @property
     def row_count(self) -> int:
         """The rows of all files."""
@@ -148,7 +126,3 @@ class Content:
 def newest_of(one: int | None, other: int | None) -> int | None:
     """Return the later of two times, if any is known."""
     return max((ms for ms in (one, other) if ms is not None), default=None)
-
-
-def _done(raw: RawEntry) -> str:
-    return "added" if raw.entry.is_add else "deleted"

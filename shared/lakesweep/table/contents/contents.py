@@ -1,6 +1,7 @@
-"""Read the manifests of snapshots, with the records of the partitions that a commit may delete.
+"""Read the manifests of snapshots, and again those with partitions that a commit may delete.
 
-A manifest is never changed, so each is read and decoded once, however often a commit is planned anew.
+A manifest is never changed, so each is added up once, however often a commit is planned anew. The entries of a large
+table do not fit into memory. So they are decoded again for each use, of manifests that are kept as they were read.
 
 A commit is built on what this reads, so nothing is passed over: a list, manifest or count that is not as recorded
 refuses the commit.
@@ -11,9 +12,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from lakesweep.errors import FormatError, RefusedError
+from lakesweep.format.avro.projection import Row
 from lakesweep.format.manifest import ManifestMeta
 from lakesweep.format.manifest_list_writer import RawList, read_raw_list
-from lakesweep.format.raw_entries import MAX_ROW_ID, EntryFacts, RawEntry, RawManifest, read_raw_manifest
+from lakesweep.format.raw_entries import MAX_ROW_ID, RawManifest, read_raw_manifest
 from lakesweep.format.snapshot import Snapshot
 from lakesweep.format.values.binary_row import decode_row
 from lakesweep.format.values.data_type import DataType
@@ -21,7 +23,7 @@ from lakesweep.storage.store import Store
 from lakesweep.table.contents.content import Content, Part, Tally, TextEntry, Values
 from lakesweep.table.contents.strict import StrictMetadata, sizes_of
 
-KEPT_BODY_BYTES = 256 << 20
+KEPT_BODY_BYTES = 128 << 20
 """Manifests that are decoded a second time are kept up to this many bytes, else they are read again."""
 
 
@@ -42,6 +44,7 @@ class Contents:
     _lists: dict[str, RawList] = field(default_factory=dict)
     _parts: dict[str, Part] = field(default_factory=dict)
     _bodies: dict[str, bytes] = field(default_factory=dict)
+    _kept_bytes: int = 0
     _values: dict[bytes, Values] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -85,8 +88,11 @@ class Contents:
         return [meta for each in lists for meta in each.metas if whole or not self.passes_over(meta)]
 
     def remember(self, files: Mapping[str, bytes]) -> None:
-        """Keep files that a commit has just written, so that they need not be read."""
-        self._bodies |= files
+        """Keep files that need not be read again, as long as there is room for them."""
+        for name, body in files.items():
+            if self._kept_bytes + len(body) <= KEPT_BODY_BYTES and name not in self._bodies:
+                self._bodies[name] = body
+                self._kept_bytes += len(body)
 
     def values(self, row: bytes) -> Values:
         """Return the values of a partition.
@@ -109,17 +115,25 @@ class Contents:
         """Tell whether the entries of a partition may be asked for."""
         return self.may_drop is None or self.may_drop(self.values(row))
 
-    def entries_of(self, part: Part, rows: frozenset[bytes]) -> Iterator[TextEntry]:
-        """Yield the entries of some partitions in one manifest."""
-        if part.entries is not None:
-            yield from (found for found in part.entries if found[1].entry.partition in rows)
-            return
-        name = part.meta.file_name
-        for _, body in self._read({name: part.meta.file_size}, [name]):
-            manifest = self._metadata.decoded(body, name, read_raw_manifest)
-            for raw in manifest.entries():
-                if raw.entry.partition in rows:
-                    yield manifest.schema_text, raw
+    def entries_of(self, parts: Sequence[Part], rows: frozenset[bytes]) -> Iterator[TextEntry]:
+        """Yield the entries of some partitions in some manifests, many of which are read at a time."""
+        for manifest in self._again(parts):
+            with self._metadata.refusing():
+                for raw in manifest.entries():
+                    if raw.entry.partition in rows:
+                        yield manifest.schema_text, raw
+
+    def deletes_of(self, parts: Sequence[Part], rows: frozenset[bytes]) -> Iterator[Row]:
+        """Yield the DELETEs of some partitions in some manifests; see `RawManifest.copies`."""
+        for manifest in self._again(parts):
+            with self._metadata.refusing():
+                for _, deletes in manifest.copies(identified=True):
+                    yield from (row for row in deletes if row[0] in rows)
+
+    def _again(self, parts: Sequence[Part]) -> Iterator[RawManifest]:
+        sizes = {part.meta.file_name: part.meta.file_size for part in parts}
+        for name, body in self._read(sizes, sizes):
+            yield self._metadata.decoded(body, name, read_raw_manifest)
 
     def corrupt(self, problem: str) -> RefusedError:
         """Return the error of a table on which nothing can be built."""
@@ -135,17 +149,15 @@ class Contents:
             return self._tallied(meta, read_raw_manifest(data, path, expected_size=meta.file_size))
 
         part = self._metadata.decoded(body, meta.file_name, decode)
-        if self.may_drop is None and sum(map(len, self._bodies.values())) + len(body) <= KEPT_BODY_BYTES:
-            self._bodies[meta.file_name] = body
+        if any(map(self.may_ask, part.tallies)):
+            self.remember({meta.file_name: body})
         return part
 
     def _tallied(self, meta: ManifestMeta, manifest: RawManifest) -> Part:
-        """Add up a manifest. Only one that names a partition which may be dropped is decoded with its records."""
-        raws = list(manifest.entries()) if self._is_promising(meta) else None
-        facts = manifest.facts(dated=self.may_drop is None) if raws is None else map(_facts_of, raws)
+        """Add up a manifest."""
         tallies: dict[bytes, Tally] = {}
         added = deleted = next_row_id = 0
-        for is_add, row, size, row_count, created_ms, first_row_id in facts:
+        for is_add, row, size, row_count, created_ms, first_row_id in manifest.facts(dated=self.may_drop is None):
             tally = tallies.get(row)
             if tally is None:
                 tally = tallies[row] = Tally()
@@ -174,33 +186,4 @@ class Contents:
             raise FormatError(f"{manifest.path}: expected row ids of 64 bits, found {next_row_id}")
         for row in tallies:
             self._decoded_row(row)
-        return Part(meta, tallies, self._wanted(manifest, frozenset(tallies), raws), next_row_id)
-
-    def _wanted(
-        self, manifest: RawManifest, rows: frozenset[bytes], raws: Sequence[RawEntry] | None
-    ) -> tuple[TextEntry, ...] | None:
-        """Return the entries of partitions that may be dropped, `None` if it is not known yet which these are."""
-        if self.may_drop is None:
-            return None
-        wanted = frozenset(filter(self.may_ask, rows))
-        if not wanted:
-            return ()
-        found = manifest.entries() if raws is None else raws
-        return tuple((manifest.schema_text, raw) for raw in found if raw.entry.partition in wanted)
-
-    def _is_promising(self, meta: ManifestMeta) -> bool:
-        """Guess from its statistics whether a manifest names a partition that may be dropped. Time depends on it."""
-        if self.may_drop is None:
-            return False
-        try:
-            ends = (meta.partition_min, meta.partition_max)
-            return any(row is None or self.may_drop(self._decoded_row(row)) for row in ends)
-        except FormatError:
-            return True
-
-
-def _facts_of(raw: RawEntry) -> EntryFacts:
-    entry = raw.entry
-    return (
-        entry.is_add, entry.partition, entry.file_size, entry.row_count, raw.creation_time_ms, raw.first_row_id
-    )  # fmt: skip
+        return Part(meta, tallies, next_row_id)

@@ -1,5 +1,6 @@
 """Partition operations on metadata of other writers: other bytes for a value, and faults that counts do not show."""
 
+import gc
 import io
 import json
 from collections.abc import Callable, Mapping
@@ -8,7 +9,9 @@ from typing import Any
 import fastavro
 import pytest
 
+from lakesweep.format.manifest import ManifestEntry
 from lakesweep.model.report import RunReport
+from tests.support.faulty_store import Switch
 from tests.support.raw_manifests import Made, RawManifests, entry
 from tests.unit.operations.partitions.partition_world import PartitionWorld
 
@@ -155,3 +158,22 @@ def test_numbers_that_no_snapshot_can_have_are_refused(call: str, made: Made) ->
     report = CALLS[call](world)
     assert report.refusal is not None and report.refusal.code == "corrupt_manifests", report.refusal
     assert world.ids() == [1]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_entries_of_a_large_table_are_not_kept(call: str) -> None:
+    """A table may have a million of them."""
+    world = PartitionWorld()
+    parts = [Made([entry(f"{part}-{number}", OLD) for number in range(400)]) for part in range(9)]
+    RawManifests(world.store).snapshot(*parts, Made([entry("new", NEW)]))
+    kept: list[int] = []
+
+    class Counting(Switch):
+        def _run(self, name: str, call: Callable[[], object]) -> object:
+            if " put manifest/" in name:
+                kept.append(sum(type(each) is ManifestEntry for each in gc.get_objects()))
+            return super()._run(name, call)
+
+    world.switch = Counting()
+    assert CALLS[call](world).status == "done"
+    assert kept and max(kept) < 1000, "those of one block, and no more"
