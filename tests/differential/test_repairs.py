@@ -38,11 +38,17 @@ KINDS = [
 
 @pytest.fixture
 def repaired(engine: Engine, tmp_path: Path) -> Callable[..., dict[str, Any]]:
-    def run(operation: str, table: str, *words: str) -> dict[str, Any]:
+    def run(operation: str, table: str) -> dict[str, Any]:
         location = str(engine.location(table))
-        line = [operation, location, *words, "--control", str(tmp_path / "control"), "--json"]
-        declared = ["--catalog-type", "filesystem", "--catalog-lock", "--execute"]
-        answer = ours.run(line + (declared if operation.startswith("remove") else ["--execute"]))
+        line = [operation, location, "--control", str(tmp_path / "control"), "--json"]
+        shown = ours.run(line).document
+        if operation.startswith("remove"):
+            accepted = shown["commits"]["loss_id"]
+            line += ["--catalog-type", "filesystem", "--catalog-lock", "--execute"]
+            line += ["--accept-loss", accepted] if accepted else []
+        else:
+            line = ["execute", location, shown["plan_id"], "--confirm", shown["plan_id"], *line[2:]]
+        answer = ours.run(line)
         assert answer.exit_code == 0, answer
         assert answer.document["status"] == "done", answer.document
         return answer.document
@@ -103,7 +109,7 @@ def test_a_data_file(engine: Engine, tmp_path: Path, repaired: Callable[..., dic
         engine("rows", table=table)
     objects = {path: path.read_bytes() for path in location.rglob("*") if path.is_file()}
     total = _newest(location)["totalRecordCount"]
-    document = repaired("remove-unexisting-files", table, "--accept-loss")
+    document = repaired("remove-unexisting-files", table)
     (file,) = document["commits"]["lost_files"]
     assert file["path"].endswith(lost.removeprefix(str(tmp_path)))
     assert {path for path, body in objects.items() if path.read_bytes() != body} <= {location / "snapshot" / "LATEST"}
@@ -128,7 +134,7 @@ def test_a_manifest(engine: Engine, repaired: Callable[..., dict[str, Any]], kin
     (location / "manifest" / metas[place]["_FILE_NAME"]).unlink()
     with pytest.raises(EngineError):
         engine("rows", table=table)
-    report = repaired("remove-unexisting-manifests", table, "--accept-loss")
+    report = repaired("remove-unexisting-manifests", table)
     (lost,) = report["commits"]["lost_manifests"]
     assert (lost["added"], lost["deleted"]) == (metas[place]["_NUM_ADDED_FILES"], metas[place]["_NUM_DELETED_FILES"])
     found = _judged(engine, table, kind)
@@ -163,7 +169,7 @@ def test_hints(engine: Engine, repaired: Callable[..., dict[str, Any]], name: st
     if value == "9999":
         with pytest.raises(EngineError):
             engine("rows", table=table)
-    repaired("repair-hints", table, "--accept-loss")
+    repaired("repair-hints", table)
     assert _judged(engine, table, APPEND) == before
     engine("put", table=table, rows=[["a", "5", "again"]])
     engine("expire", table=table, retain_max=1, retain_min=1, time_retain_s=0)

@@ -16,6 +16,7 @@ def test_a_lost_file_beside_a_vector() -> None:
     assert deployed.invoke("on_demand", event).value["status"] == "nothing_to_do"
     table.remove(table.path("B"))
     before = keys_of(deployed.store())
+    event = {**event, "arguments": {"accept_loss": loss_of(deployed, event)}}
     queued = deployed.invoke("on_demand", event).value
     assert (queued["status"], queued["queued"], queued["commits"]["lost"]["rows"]) == ("planned", True, 10)
     assert by_function(deployed.run(), "CommitsMade") == 1
@@ -25,16 +26,32 @@ def test_a_lost_file_beside_a_vector() -> None:
     assert len([key for key in made if key.startswith("index/index-")]) == 1
 
 
-def test_what_has_to_be_accepted_is_not_queued_without_that() -> None:
+def test_a_loss_that_nobody_accepted_is_not_queued() -> None:
+    """What vanishes between the request and the commit is not given up either."""
     deployed = Committing()
     table = deployed.table("sales.db/orders", commits=0, options=VECTORS, partition_keys=["dt"])
-    table.hint("LATEST", table.commit("+A", "+B", "+C", partition=("1",)))
+    table.hint("LATEST", table.commit("+A", "+B", "+C", "+D", partition=("1",)))
     for symbol in "AB":
         table.remove(table.path(symbol))
     event = {**REPAIR, "table": deployed.location()}
-    refused = deployed.invoke("on_demand", event).value
-    assert refused["status"] == "refused" and "accept_loss" in refused["refusal"]["message"]
+    for given in (True, "0" * 12, None):
+        refused = deployed.invoke("on_demand", {**event, "arguments": {"accept_loss": given}}).value
+        assert refused["status"] == "refused" and "accept_loss" in refused["refusal"]["message"]
     assert not deployed.waiting("committer")
-    deployed.invoke("on_demand", {**event, "arguments": {"accept_loss": True}})
+    deployed.invoke("on_demand", {**event, "arguments": {"accept_loss": loss_of(deployed, event)}})
+    table.remove(table.path("C"))
+    assert deployed.waiting("committer")
     deployed.run()
-    assert read_root(deployed.store(), "snapshot/snapshot-2").live == {table.path("C")}
+    assert not read_ids(deployed)[1:]
+    deployed.invoke("on_demand", {**event, "arguments": {"accept_loss": loss_of(deployed, event)}})
+    deployed.run()
+    assert read_root(deployed.store(), "snapshot/snapshot-2").live == {table.path("D")}
+
+
+def loss_of(deployed: Committing, event: dict[str, object]) -> object:
+    """Return the id that a plan shows."""
+    return deployed.invoke("on_demand", {**event, "execute": False}).value["commits"]["loss_id"]
+
+
+def read_ids(deployed: Committing) -> list[str]:
+    return [key for key in keys_of(deployed.store()) if key.startswith("snapshot/snapshot-")]

@@ -624,7 +624,7 @@ MUTATIONS = (
     Mutation(
         "a file that may not be read counts as missing",
         "operations/repair/existence",
-        "if isinstance(answer, ObjectNotFoundError):",
+        "if isinstance(answer, ObjectNotFoundError) and answer.code == ObjectNotFoundError.code:",
         "if isinstance(answer, StorageError) and answer.code != _THERE:",
         "unit/operations/repair/test_missing_files.py::test_a_file_that_is_merely_unreadable_is_not_given_up[403]",
     ),
@@ -643,11 +643,25 @@ MUTATIONS = (
         "unit/operations/repair/test_missing_files.py::test_a_file_that_comes_back_before_the_commit_stays",
     ),
     Mutation(
-        "rows return that nobody accepted",
+        "a loss is given up that nobody accepted",
         "operations/repair/run",
-        "if loss.needs and not task.arguments.accept_loss:\n            raise",
-        "if loss.needs and task.arguments.accept_loss:\n            raise",
-        "unit/operations/repair/test_missing_manifests.py::test_rows_that_return_have_to_be_accepted",
+        "if self._accepted is None and loss.id in (None, given):",
+        "if self._accepted is None:",
+        "unit/operations/repair/test_acceptance.py::test_no_loss_is_given_up_that_nobody_accepts[files]",
+    ),
+    Mutation(
+        "what vanished between two attempts is given up",
+        "operations/repair/run",
+        "if self._accepted is None or not loss.to_accept <= self._accepted:",
+        "if self._accepted is None:",
+        "unit/operations/repair/test_acceptance.py::test_what_vanishes_after_the_plan_is_not_given_up[meanwhile-files]",
+    ),
+    Mutation(
+        "a file where a folder was counts as a missing folder",
+        "storage/local/reading",
+        "code = word(error) if isinstance(error, NotADirectoryError) else None",
+        "code = None",
+        "unit/operations/repair/test_unreadable.py::test_a_file_where_a_folder_was_hides_what_lies_below[dt=dB]",
     ),
     # --- what a rollback as latest takes back ---
     Mutation(

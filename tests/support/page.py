@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
+RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}|(?<=--accept-loss )[0-9a-f]{12}")
+"""The id of a run, a plan or a loss."""
 _CHANGING = (
     (RUN_ID, "<run>"),
     (re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?"), "<time>"),

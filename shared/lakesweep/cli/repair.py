@@ -7,16 +7,17 @@ from lakesweep.runs.parameters import repair as given
 @command(
     given.REMOVE_UNEXISTING_FILES,
     "lakesweep remove-unexisting-files s3://lake/sales.db/orders",
-    "lakesweep remove-unexisting-files /data/orders --catalog-type filesystem --execute",
+    "lakesweep remove-unexisting-files /data/orders --accept-loss 3f9ac2d1e0b4 --catalog-type filesystem --execute",
 )
 def remove_unexisting_files(typed: Typed) -> int:
     """Leave missing data files out of a table, by a new snapshot without them, so that it reads again.
 
     Their rows are lost: restore the files instead if you can. A file counts as missing if no listing shows it and the
     store says that it does not exist. After any other answer, or with damaged metadata, nothing is left out. The plan
-    names the lost rows by partition. It names the snapshots, tags and branches that need the files: they stay
-    incomplete. Readers of changes see nothing. The rules of a fleet policy that count here are `pause`, `catalog_type`
-    and `catalog_lock`. Prints the plan, and changes nothing without --execute.
+    names the lost rows by partition, every doubt, and an id: --accept-loss ID accepts this loss alone, so an execution
+    that finds another one is refused. Snapshots, tags and branches that need the files stay incomplete. If an index
+    file is missing, the status is `damaged`. Readers of changes see nothing. The rules of a fleet policy that count
+    here are `pause`, `catalog_type` and `catalog_lock`. Prints the plan, and changes nothing without --execute.
     """
     return typed.run()
 
@@ -24,16 +25,17 @@ def remove_unexisting_files(typed: Typed) -> int:
 @command(
     given.REMOVE_UNEXISTING_MANIFESTS,
     "lakesweep remove-unexisting-manifests s3://lake/sales.db/orders",
-    "lakesweep remove-unexisting-manifests /data/orders --accept-loss --catalog-type filesystem --execute",
+    "lakesweep remove-unexisting-manifests /data/orders --accept-loss 3f9ac2d1e0b4 --catalog-type filesystem --execute",
 )
 def remove_unexisting_manifests(typed: Typed) -> int:
     """Leave missing manifests out of a table, by a new snapshot without them, so that it reads again.
 
     Restore a missing manifest instead if you can: nothing tells which files it named. Files that only it added become
     orphans, which remove-orphan-files lists and, with --execute, deletes. Files that it deleted may be live again, with
-    rows that were replaced or deleted: then --accept-loss is needed. A missing manifest list, index manifest or
-    snapshot cannot be repaired. The rules of a fleet policy that count here are `pause`, `catalog_type` and
-    `catalog_lock`. Prints the plan, and changes nothing without --execute.
+    rows that were replaced or deleted. --accept-loss ID accepts exactly the loss that the plan showed. If data or index
+    files are missing, too, the status is `damaged`. A missing manifest list, index manifest or snapshot cannot be
+    repaired. The rules of a fleet policy that count here are `pause`, `catalog_type` and `catalog_lock`. Prints the
+    plan, and changes nothing without --execute.
     """
     return typed.run()
 
@@ -47,7 +49,8 @@ def repair_hints(typed: Typed) -> int:
     """Correct the hints LATEST and EARLIEST of a branch where they say something wrong.
 
     A LATEST that names a missing snapshot stops Paimon's readers and writers. An EARLIEST above the oldest snapshot
-    keeps older ones for ever. A hint that is missing stays missing. The only rule of a fleet policy that counts here is
-    `pause`. Prints the plan, and changes nothing without --execute.
+    keeps older ones for ever. A hint that is missing stays missing. Where LATEST names a later snapshot than there is,
+    snapshots may be lost: such a plan has to be confirmed. The only rule of a fleet policy that counts here is `pause`.
+    Prints the plan, and changes nothing without --execute.
     """
     return typed.run()

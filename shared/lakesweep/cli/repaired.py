@@ -46,6 +46,8 @@ def repair_lines(
         yield "lost", f"and {lost['manifests'] - FIRST} more"
     if lost["statistics"] is not None:
         yield "lost", f"{lost['statistics']}; ANALYZE makes new statistics"
+    for doubt in commits["doubts"]:
+        yield "doubt", doubt
     yield from _rest(commits)
 
 
@@ -60,6 +62,8 @@ def _rest(commits: Document) -> Iterator[tuple[str, str]]:
     for commit in commits["made"]:
         left = "" if commits["rows_left"] is None else f", {_counted(commits['rows_left'], 'row')} left"
         yield "commit", f"snapshot {commit['snapshot_id']} without what is lost{left}"
+    if not commits["made"] and commits["loss_id"] is not None:
+        yield "accept", f"--accept-loss {commits['loss_id']} if all of this is lost for good"
     if not commits["made"] and any(commits["lost"].values()):
         yield "catalog", commits["catalog"] or "not declared"
 

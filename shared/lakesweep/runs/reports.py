@@ -68,7 +68,9 @@ def executed_report(table: Table, plan: Plan, run_id: str, executed: Executed, w
 def unconfirmed(plan: Plan) -> RefusedError:
     """Return the refusal of a plan that a person has to name."""
     header = plan.header
-    if any(delete.kind == "tag" for delete in plan.deletes):
+    if not plan.delete_kinds:  # it writes hints
+        what = "writes over a LATEST that may be the only trace of lost snapshots"
+    elif any(delete.kind == "tag" for delete in plan.deletes):
         data = sum(delete.phase == "data" for delete in plan.deletes)
         what = f"deletes {data} data files that only tags hold, more than the newest snapshot has"
     elif header.end_id is None:  # the plan expires no snapshot, so these are orphans

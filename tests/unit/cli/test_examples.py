@@ -48,6 +48,7 @@ OPTIONS = {
     "sink.process-time-zone": "UTC",
 }
 PLAN, RUN = "20260131T120000Z-1f2e3d4c", "20260131T120003Z-5a6b7c8d"
+LOSS = "3f9ac2d1e0b4"
 BEFORE = {
     "plans": "expire-snapshots {}",
     "execute": "expire-snapshots {}",
@@ -209,6 +210,8 @@ def lose(folder: Path, command: str) -> None:
 def prepared(scene: Scene, example: str, command: str) -> dict[str, str]:
     """Make the plan and the run that an example names; return the ids that it shows, with the real ones."""
     table = "/data/orders" if "/data/orders" in example else "s3://lake/sales.db/orders"
+    if LOSS in example:
+        return {LOSS: scene.run(f"lakesweep {command} {table} --json", {}).document["commits"]["loss_id"]}
     before = scene.run(f"lakesweep {BEFORE[command].format(table)}", {})
     assert before.exit_code == 0, before.messages
     found = re.findall(r"\d{8}T\d{6}Z-[0-9a-f]{8}", before.printed)[-1]
@@ -219,7 +222,7 @@ def prepared(scene: Scene, example: str, command: str) -> dict[str, str]:
 def test_an_example_does_what_it_shows(example: str, scene: Scene) -> None:
     """The exit code is 0; an operation is planned, or done with `--execute`; others print what they are for."""
     command = shlex.split(example)[1]
-    ids = prepared(scene, example, command) if command in BEFORE else {}
+    ids = prepared(scene, example, command) if command in BEFORE or LOSS in example else {}
     answer = scene.run(example, ids)
     assert answer.exit_code == (FINDINGS if command == "check" else 0), answer.messages
     if command in OPERATIONS:

@@ -20,7 +20,6 @@ from lakesweep.runs.parameters.signatures import SIGNATURES
 TIME = "ISO-8601 with a zone, or epoch milliseconds"
 
 SEVERAL_TEXTS = {
-    "--accept-loss": "each repair says what may be lost, or return",
     "--branch": "of the table; of execute: of the plan",
     "--engine": "what finds files, and what deletes them",
     "--execute": "of a table, and of a bucket's notifications",

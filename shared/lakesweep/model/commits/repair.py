@@ -65,10 +65,21 @@ class RepairReport(CommitsReport):
     """The rows that the new snapshot has."""
     dangling_vectors: int = 0
     """Deletion vectors of lost files. They delete nothing any more."""
+    loss_id: str | None = None
+    """By this id a call accepts the loss; `None`: no rows are given up."""
+    doubts: tuple[str, ...] = ()
+    """Why the loss may be none, or costs more than it seems."""
+    left_files: tuple[str, ...] = ()
+    """Data files that do not exist either, and that stay named: the repair of manifests leaves out no file."""
     extra_files: tuple[str, ...] = ()
     """Files beside data files that do not exist, though their data file does. No repair leaves them out."""
     index_files: tuple[str, ...] = ()
     """Index files that do not exist. No repair leaves them out: without them, deleted rows would return."""
+
+    @property
+    def is_damaged(self) -> bool:
+        """The newest snapshot names files that do not exist, also after the repair."""
+        return bool(self.left_files or self.extra_files or self.index_files)
 
     def to_json(self) -> dict[str, object]:
         """Return the document that a report has under `commits`."""
@@ -87,6 +98,9 @@ class RepairReport(CommitsReport):
             "live_files": self.live_files,
             "rows_left": self.rows_left,
             "dangling_vectors": self.dangling_vectors,
+            "loss_id": self.loss_id,
+            "doubts": list(self.doubts),
+            "left_files": list(self.left_files[:SHOWN]),
             "extra_files": list(self.extra_files[:SHOWN]),
             "index_files": list(self.index_files[:SHOWN]),
             **CommitsReport.to_json(self),

@@ -29,5 +29,5 @@ def _committing(run: Callable[..., RunReport]) -> Run:
 RUNS: Mapping[str, Run] = {
     given.REMOVE_UNEXISTING_FILES.name: _committing(remove_unexisting_files),
     given.REMOVE_UNEXISTING_MANIFESTS.name: _committing(remove_unexisting_manifests),
-    given.REPAIR_HINTS.name: planned(given.REPAIR_HINTS, plan_repair_hints, lambda call: call[given.ACCEPT_LOSS]),
+    given.REPAIR_HINTS.name: planned(given.REPAIR_HINTS, lambda table, _: plan_repair_hints(table), lambda _: None),
 }

@@ -12,8 +12,8 @@ class RepairArguments:
     """The arguments of a repair."""
 
     catalog: Catalog = field(default_factory=Catalog)
-    accept_loss: bool = False
-    """The caller accepts what the plan says needs it."""
+    accept_loss: str | None = None
+    """The loss that the caller accepts, by the id that a plan showed; see `Loss.id`."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Table options for this call."""
 

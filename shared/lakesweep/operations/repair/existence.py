@@ -1,10 +1,12 @@
 """Find out which files certainly do not exist.
 
 Two answers have to agree: a listing of the place does not show the file, and a read finds no such object. Any other
-answer (no permission, throttling, a time-out) leaves it open, so nothing may be given up. Two things only look like
+answer (no permission, throttling, a time-out) leaves it open, so nothing may be given up. Three things only look like
 losses, and are refused, too:
 
-- No object at all below an external root: a disk may not be mounted, or the address may be wrong.
+- No object at all below the root, before the reads or after them: a disk may not be mounted, or the address may be
+  wrong.
+- A file where the path has a folder, on a local disk: what put it there may hide the folder.
 - A file of this name elsewhere in the table: an option may have changed where readers look.
 """
 
@@ -41,10 +43,22 @@ class Unlisted:
     elsewhere: dict[bytes, str] = field(default_factory=dict)
     """`name_hash` of the last part of some path -> another path where a listing showed an object of this name, which
     nobody asked about."""
+    empty_roots: list[str] = field(default_factory=list)
+    """The external roots below which no listing showed any of the paths."""
 
     def has(self, path: str) -> bool:
         """Tell whether no listing showed this path."""
         return name_hash(path) in self.paths
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a store with versions still has of files that are lost."""
+
+    hidden: frozenset[str] = frozenset()
+    """Paths at which one deletion hides an object, so that it can be restored."""
+    doubtful: frozenset[str] = frozenset()
+    """Paths of which other versions exist, or about which the store does not answer."""
 
 
 @dataclass(slots=True)
@@ -80,11 +94,11 @@ class Existence:
         if found.paths:
             self._discard(found, names, self.store, "")
         for root, store in roots.items():
+            left = len(found.paths)
             if not self._discard(found, names, store, f"{root}/"):
-                raise self._unknown(
-                    f"the external root {root} shows no object at all; expected some, since the place may only be out "
-                    "of reach. If it is really empty, put any object there"
-                )
+                raise self._empty(root)
+            if len(found.paths) == left:
+                found.empty_roots.append(root)
         return found
 
     def absent(self, paths: Iterable[str]) -> frozenset[str]:
@@ -95,33 +109,41 @@ class Existence:
         """
         absent = set()
         for path, answer in self._asked(list(dict.fromkeys(paths))):
-            if isinstance(answer, ObjectNotFoundError):
+            if isinstance(answer, ObjectNotFoundError) and answer.code == ObjectNotFoundError.code:
                 absent.add(path)
             elif isinstance(answer, StorageError) and answer.code != _THERE:
                 raise self._unknown(f"{path}: {answer}") from answer
+        # A root that is gone has no object for any path. So it has to show one after the answers.
+        for root, (store, _) in self._by_root(absent).items():
+            if next(iter(store.list("")), None) is None:
+                raise self._empty(root)
         return frozenset(absent)
 
-    def restorable(self, paths: Collection[str]) -> frozenset[str]:
-        """Return the paths at which a deletion hides an object that the bucket still has.
-
-        A store that keeps no versions, or does not allow the question, has none.
+    def kept(self, paths: Collection[str]) -> Kept:
+        """Tell which lost files the stores still have as versions. A store that keeps no versions has none.
 
         Raises:
             StorageError: A request failed, so nothing tells whether an object can be restored.
         """
-        inside = [path for path in paths if not is_external(path)]
-        found: set[str] = set()
-        try:
-            for start in range(0, len(inside), PAGE_KEYS):
-                part = inside[start : start + PAGE_KEYS]
-                states = self.store.hidden(part)
-                found.update(path for path, state in zip(part, states, strict=True) if state.code == "hidden")
-        except AccessDeniedError:
-            return frozenset()
-        except StorageError as error:
-            if error.code not in _NO_VERSIONS:
-                raise
-        return frozenset(found)
+        hidden, doubtful = set[str](), set[str]()
+        for store, found in self._by_root(paths).values():
+            for start in range(0, len(found), PAGE_KEYS):
+                part = found[start : start + PAGE_KEYS]
+                try:
+                    states = store.hidden([key for _, key in part])
+                except AccessDeniedError:
+                    doubtful.update(path for path, _ in part)
+                    continue
+                except StorageError as error:
+                    if error.code not in _NO_VERSIONS:
+                        raise
+                    break
+                for (path, _), state in zip(part, states, strict=True):
+                    if state.code == "hidden":
+                        hidden.add(path)
+                    elif state.code != "unknown":
+                        doubtful.add(path)
+        return Kept(frozenset(hidden), frozenset(doubtful))
 
     def stores(self) -> TableStores:
         """Return the resolver for paths outside the table."""
@@ -156,6 +178,21 @@ class Existence:
                     yield path, store.read(key, max_bytes=0)
                 except StorageError as error:
                     yield path, error
+
+    def _by_root(self, paths: Iterable[str]) -> dict[str, tuple[Store, list[tuple[str, str]]]]:
+        """Return root -> its store, and each path below it with its key there."""
+        found: dict[str, tuple[Store, list[tuple[str, str]]]] = {}
+        for path in paths:
+            store, key = self.stores().resolve(path) if is_external(path) else (self.store, path)
+            root = (self.stores().root_of(path) or path) if is_external(path) else self.store.location
+            found.setdefault(root, (store, []))[1].append((path, key))
+        return found
+
+    def _empty(self, root: str) -> RefusedError:
+        return self._unknown(
+            f"{root} shows no object at all; expected some, since the place may only be out of reach. If it is really "
+            "empty, put any object there"
+        )
 
     def _unknown(self, why: str) -> RefusedError:
         return unknown(self.table, why)

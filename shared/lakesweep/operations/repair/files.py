@@ -1,36 +1,23 @@
 """Find the data files that the newest snapshot names, and that certainly do not exist."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lakesweep.commit.base import Base
-from lakesweep.errors import ObjectNotFoundError, RefusedError
-from lakesweep.format.index_manifest_writer import RawIndex
-from lakesweep.format.manifest import Identity
-from lakesweep.format.raw_entries import RawEntry
+from lakesweep.errors import ObjectNotFoundError, RefusedError, some_of
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.commits.repair import LostFile, RepairReport
-from lakesweep.model.roots import base_name
-from lakesweep.operations.repair.existence import Existence, Unlisted
+from lakesweep.model.paths.allowed import is_external
+from lakesweep.operations.repair.existence import Existence, Kept, Unlisted
 from lakesweep.operations.repair.lists import index_manifest_of, lists_of
-from lakesweep.operations.repair.loss import MANY, Loss, by_partition, entries_of, partition_in_words, paths_of
+from lakesweep.operations.repair.live import Named, missing_of, statistics_of
+from lakesweep.operations.repair.loss import MANY, Doubt, Loss, by_partition, counted, partition_in_words, paths_of
 from lakesweep.operations.repair.vectors import warn_of_stuck, without_lost
 from lakesweep.table.contents.content import Content
 from lakesweep.table.contents.contents import Contents
-from lakesweep.table.paths import TablePaths
-from lakesweep.table.reach.live_set import name_hash
 
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """An entry that adds a file. A listing did not show the file, or a file beside it."""
-
-    manifest: str
-    place: int
-    raw: RawEntry
-    path: str
-    extras: tuple[str, ...]
+_SHOWN = 5
+"""Partitions that a doubt names."""
+_LOOKS_SO = "a wrong path, a lost mount or a missing permission looks the same"
 
 
 def look_for_files(base: Base, contents: Contents, existence: Existence) -> Loss:
@@ -49,29 +36,22 @@ def look_for_files(base: Base, contents: Contents, existence: Existence) -> Loss
     content = _content(base, contents)
     index = index_manifest_of(snapshot, contents)
     paths = paths_of(schema, contents)
-    statistics = () if snapshot.statistics is None else (f"statistics/{snapshot.statistics}",)
-    unlisted = existence.unlisted(chain(statistics, _paths(content, index, paths)))
-    live = list(_live(content, paths, unlisted))
-    indexes = () if index is None else tuple(paths.index_file(entry) for _, entry in index.rows)
-    asked = (path for named in live for path in (named.path, *named.extras))
-    absent = existence.absent(path for path in chain(statistics, indexes, asked) if unlisted.has(path))
-    lost = [named for named in live if named.path in absent]
-    _refuse_misplaced(lost, unlisted, contents)
+    missing, unlisted = missing_of(content, index, paths, existence, statistics_of(snapshot))
+    lost = missing.files
     gone = {(named.raw.entry.partition, named.raw.entry.bucket, named.raw.entry.file_name) for named in lost}
     vectors = without_lost(index, gone.__contains__, schema, paths, existence.store)
     rows = sum(named.raw.entry.row_count for named in lost)
     total = content.row_count if snapshot.total_record_count is None else snapshot.total_record_count
+    kept = existence.kept([named.path for named in lost])
     report = RepairReport(
         partitions=by_partition(schema, content, [named.raw.entry for named in lost]),
-        files=_files(schema, content, lost, existence.restorable([named.path for named in lost])),
-        statistics=next((path for path in statistics if path in absent), None),
+        files=_files(schema, content, lost, kept.hidden),
+        statistics=next(iter(missing.others), None),
         live_files=content.file_count,
         rows_left=total - rows,
         dangling_vectors=vectors.count,
-        extra_files=tuple(
-            path for named in live if named.path not in absent for path in named.extras if path in absent
-        ),
-        index_files=tuple(dict.fromkeys(path for path in indexes if path in absent)),
+        extra_files=missing.extra_files,
+        index_files=missing.index_files,
     )
     removed: dict[str, set[int]] = {}
     for named in lost:
@@ -81,11 +61,11 @@ def look_for_files(base: Base, contents: Contents, existence: Existence) -> Loss
         report=report,
         removed={name: frozenset(places) for name, places in removed.items()},
         absent=frozenset(),
-        lost=(*(path for path in statistics if path in absent), *(file.path for file in report.files)),
+        lost=(*missing.others, *(file.path for file in report.files)),
         total_record_count=total - rows,
         vectors=vectors,
         warnings=tuple(_warnings(schema, report, vectors.stuck)),
-        needs=tuple(_needs(contents.table, report)),
+        doubts=tuple(_doubts(schema, content, lost, report, kept, _roots_without(existence, lost, unlisted))),
     )
 
 
@@ -101,46 +81,8 @@ def _content(base: Base, contents: Contents) -> Content:
         ) from error.__cause__
 
 
-def _paths(content: Content, index: RawIndex | None, paths: TablePaths) -> Iterator[str]:
-    """Yield the path of every file that a manifest adds, deleted or not, and of every index file."""
-    for part in content.parts:
-        for _, (_, raw) in entries_of(content, part):
-            if raw.is_add:
-                yield from paths.files(raw.entry)
-    for _, entry in index.rows if index is not None else ():
-        yield paths.index_file(entry)
-
-
-def _live(content: Content, paths: TablePaths, unlisted: Unlisted) -> Iterator[_Named]:
-    """Yield the entries of live files of which something was not listed."""
-    added: list[_Named] = []
-    deleted: set[Identity] = set()
-    for part in content.parts:
-        for place, (_, raw) in entries_of(content, part):
-            path, *extras = paths.files(raw.entry)
-            if not any(map(unlisted.has, (path, *extras))):
-                continue
-            if raw.is_add:
-                added.append(_Named(part.meta.file_name, place, raw, path, tuple(extras)))
-            else:
-                deleted.add(raw.entry.identity)
-    # As for readers, an entry that is deleted anywhere is deleted.
-    yield from (named for named in added if named.raw.entry.identity not in deleted)
-
-
-def _refuse_misplaced(lost: Iterable[_Named], unlisted: Unlisted, contents: Contents) -> None:
-    for named in lost:
-        elsewhere = unlisted.elsewhere.get(name_hash(base_name(named.path)))
-        if elsewhere is not None:
-            raise RefusedError(
-                f"table {contents.table}: expected {named.path}, found a file of this name at {elsewhere}; nothing is "
-                "given up that exists. Move it back, or restore the option by which readers look for it",
-                code="misplaced_files",
-            )
-
-
 def _files(
-    schema: TableSchema, content: Content, lost: Iterable[_Named], restorable: frozenset[str]
+    schema: TableSchema, content: Content, lost: Iterable[Named], restorable: frozenset[str]
 ) -> tuple[LostFile, ...]:
     found: Mapping[str, LostFile] = {
         named.path: LostFile(
@@ -164,35 +106,80 @@ def _warnings(schema: TableSchema, report: RepairReport, stuck: Iterable[str]) -
             "this table has a primary key: where an older version of a lost row lies in another file, that version "
             "shows again, also of rows that were deleted since"
         )
+    yield from warnings_of_left(report)
+    yield from map(warn_of_stuck, stuck)
+
+
+def warnings_of_left(report: RepairReport) -> Iterator[str]:
+    """Yield a warning for each kind of files that are missing and that the repair does not leave out."""
+    if report.left_files:
+        yield (
+            f"{counted(len(report.left_files), 'data file')} cannot be found either; the first is "
+            f"{report.left_files[0]}. Restore it, or lakesweep remove-unexisting-files TABLE leaves it out"
+        )
     if report.extra_files:
         yield (
-            f"{_counted(len(report.extra_files), 'side file')} of data files that exist cannot be found; the first is "
+            f"{counted(len(report.extra_files), 'side file')} of data files that exist cannot be found; the first is "
             f"{report.extra_files[0]}. No repair leaves them out; an engine can write indexes anew (CALL "
             "sys.rewrite_file_index)"
         )
     if report.index_files:
         yield (
-            f"{_counted(len(report.index_files), 'index file')} cannot be found; the first is {report.index_files[0]}. "
+            f"{counted(len(report.index_files), 'index file')} cannot be found; the first is {report.index_files[0]}. "
             "Readers need it to leave out deleted rows, so no repair does without it; restore it, or roll back"
         )
-    yield from map(warn_of_stuck, stuck)
 
 
-def _needs(table: str, report: RepairReport) -> Iterator[RefusedError]:
-    restorable = sum(file.is_restorable for file in report.files)
-    if restorable:
-        yield RefusedError(
-            f"table {table}: the bucket's versions still have {restorable} of {len(report.files)} lost files; restore "
-            "them (lakesweep explain TABLE FILE), or state accept_loss",
-            code="restorable",
+def doubts_of_versions(kept: Kept) -> Iterator[Doubt]:
+    """Yield the doubts about files that the bucket may still have."""
+    if kept.hidden:
+        yield Doubt(
+            "restorable",
+            f"the bucket's versions still have {len(kept.hidden)} of them, such as {min(kept.hidden)}; lakesweep "
+            "explain TABLE FILE says how to restore it",
         )
+    if kept.doubtful:
+        yield Doubt(
+            "maybe_restorable",
+            f"the bucket may still have {len(kept.doubtful)} of them in some version, such as {min(kept.doubtful)}; "
+            "it does not say, or it has more than one deletion of that file",
+        )
+
+
+def _doubts(
+    schema: TableSchema,
+    content: Content,
+    lost: Sequence[Named],
+    report: RepairReport,
+    kept: Kept,
+    roots: Sequence[str],
+) -> Iterator[Doubt]:
+    yield from doubts_of_versions(kept)
     if len(report.files) > MANY * report.live_files:
-        yield RefusedError(
-            f"table {table}: {len(report.files)} of {report.live_files} files are lost, more than half of the table; "
-            "state accept_loss if this is so",
-            code="large_loss",
-        )
+        yield Doubt("large_loss", f"{len(report.files)} of {report.live_files} files are lost, most of the table")
+    partitions = _whole_partitions(schema, content, lost)
+    if partitions:
+        yield Doubt("whole_partition", f"all files of {some_of(partitions, _SHOWN)} are lost; {_LOOKS_SO}")
+    if roots:
+        yield Doubt("whole_root", f"no file below {some_of(roots, _SHOWN)} is there; {_LOOKS_SO}")
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+def _whole_partitions(schema: TableSchema, content: Content, lost: Iterable[Named]) -> tuple[str, ...]:
+    """Return the partitions of which no live file is left."""
+    if not schema.partition_keys:
+        return ()
+    gone: dict[bytes, int] = {}
+    for named in lost:
+        gone[named.raw.entry.partition] = gone.get(named.raw.entry.partition, 0) + 1
+    there = dict.fromkeys(gone, 0)
+    for part in content.parts:
+        for row in there.keys() & part.tallies.keys():
+            there[row] += part.tallies[row].files
+    whole = (row for row, count in gone.items() if count >= there[row])
+    return tuple(sorted(partition_in_words(schema, content.source.values(row)) for row in whole))
+
+
+def _roots_without(existence: Existence, lost: Iterable[Named], unlisted: Unlisted) -> tuple[str, ...]:
+    """Return the external roots of lost files below which nothing is there that a manifest names."""
+    roots = {existence.stores().root_of(named.path) for named in lost if is_external(named.path)}
+    return tuple(root for root in unlisted.empty_roots if root in roots)

@@ -1,7 +1,13 @@
-"""What one look at a table found to be lost, and how a commit leaves it out."""
+"""What one look at a table found to be lost, how a commit leaves it out, and whether the caller accepts that.
+
+A person accepts a loss by its id. Only a plan shows it, together with everything that is lost and with every doubt. So
+nobody accepts what nobody saw, and an execution that finds another loss is refused.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from json import dumps
 
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.manifest import ManifestEntry
@@ -15,7 +21,16 @@ from lakesweep.table.contents.contents import Contents
 from lakesweep.table.paths import TablePaths
 
 MANY = 0.5
-"""A loss of more than this part of the table's files has to be accepted."""
+"""A loss of more than this part of the table's files is doubtful."""
+_ID_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why a loss may be none, or costs more than it seems."""
+
+    code: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +48,46 @@ class Loss:
     total_record_count: int
     vectors: Vectors
     warnings: tuple[str, ...] = ()
-    needs: tuple[RefusedError, ...] = ()
-    """Why a commit asks for `accept_loss`."""
+    doubts: tuple[Doubt, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Nothing is to be left out."""
         return not self.lost
+
+    @property
+    def to_accept(self) -> frozenset[tuple[str, str]]:
+        """Everything that a caller has to accept; empty if no rows are given up."""
+        paths = [*(file.path for file in self.report.files), *(each.path for each in self.report.manifests)]
+        return frozenset({*(("lost", path) for path in paths), *(("doubt", each.code) for each in self.doubts)})
+
+    @property
+    def id(self) -> str | None:
+        """By this a caller accepts exactly this loss; `None`: there is nothing to accept."""
+        if not self.to_accept:
+            return None
+        return sha256(dumps(sorted(self.to_accept)).encode()).hexdigest()[:_ID_DIGITS]
+
+    def unaccepted(self, table: str, given: str | None) -> RefusedError:
+        """Return the refusal of a loss that the caller has not accepted. It says every doubt, but not the id."""
+        files, manifests = self.report.files, self.report.manifests
+        what = (
+            f"{counted(len(manifests), 'manifest')} with {sum(each.added for each in manifests)} added files"
+            if manifests
+            else f"{counted(len(files), 'data file')} with {counted(sum(each.rows for each in files), 'row')}"
+        )
+        found = "none" if given is None else f"{given[:80]!r}, which is another loss"
+        doubts = "".join(f". Doubt {number}: {each.why}" for number, each in enumerate(self.doubts, 1))
+        return RefusedError(
+            f"table {table}: the repair gives up {what}; expected accept_loss with the id that the plan shows, found "
+            f"{found}. Plan without execute, look at everything that is lost, and restore what you can{doubts}",
+            code="loss_not_accepted",
+        )
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number with its word."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def entries_of(content: Content, part: Part) -> Iterator[tuple[int, TextEntry]]:

@@ -13,13 +13,15 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from lakesweep.commit.base import Base
-from lakesweep.errors import FormatError, RefusedError
+from lakesweep.errors import FormatError
 from lakesweep.format.manifest import DELETION_VECTORS, Identity, ManifestMeta
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.commits.repair import LostManifest, RepairReport
-from lakesweep.operations.repair.existence import Existence
+from lakesweep.operations.repair.existence import Existence, Kept
+from lakesweep.operations.repair.files import doubts_of_versions, warnings_of_left
 from lakesweep.operations.repair.lists import index_manifest_of, lists_of
-from lakesweep.operations.repair.loss import MANY, Loss, entries_of, paths_of, values_in_words
+from lakesweep.operations.repair.live import missing_of, statistics_of
+from lakesweep.operations.repair.loss import MANY, Doubt, Loss, entries_of, paths_of, values_in_words
 from lakesweep.operations.repair.vectors import VectorOf, Vectors, warn_of_stuck, without_lost
 from lakesweep.table.contents.content import Content
 from lakesweep.table.contents.contents import Contents
@@ -56,21 +58,30 @@ def look_for_manifests(base: Base, contents: Contents, existence: Existence) -> 
     vectors = Vectors()
     if names:
         vectors = without_lost(index, lambda vector: vector not in left.with_vectors, schema, paths, existence.store)
-    restorable = existence.restorable(absent)
-    lost = tuple(_manifest(schema, metas[name], f"manifest/{name}" in restorable, contents) for name in sorted(names))
+    statistics = statistics_of(snapshot)
+    missing, _ = missing_of(content, index, paths, existence, (*statistics, *sorted(absent)))
+    kept = existence.kept(absent)
+    lost = tuple(_manifest(schema, metas[name], f"manifest/{name}" in kept.hidden, contents) for name in sorted(names))
     report = RepairReport(
-        manifests=lost, live_files=left.live_files, rows_left=left.rows, dangling_vectors=vectors.count
+        manifests=lost,
+        statistics=next((path for path in statistics if path in missing.others), None),
+        live_files=left.live_files,
+        rows_left=left.rows,
+        dangling_vectors=vectors.count,
+        left_files=tuple(sorted({named.path for named in missing.files})),
+        extra_files=missing.extra_files,
+        index_files=missing.index_files,
     )
     return Loss(
         content=content,
         report=report,
         removed=left.unmatched if lost else {},
         absent=names,
-        lost=tuple(sorted(absent)),
+        lost=tuple(sorted(absent | missing.others)),
         total_record_count=left.rows,
         vectors=vectors,
-        warnings=(*_warnings(report), *map(warn_of_stuck, vectors.stuck)),
-        needs=tuple(_needs(contents.table, report)),
+        warnings=(*_warnings(report), *warnings_of_left(report), *map(warn_of_stuck, vectors.stuck)),
+        doubts=tuple(_doubts(report, kept)),
     )
 
 
@@ -149,24 +160,19 @@ def _warnings(report: RepairReport) -> Iterator[str]:
         )
 
 
-def _needs(table: str, report: RepairReport) -> Iterator[RefusedError]:
-    if any(manifest.is_restorable for manifest in report.manifests):
-        yield RefusedError(
-            f"table {table}: the bucket's versions still have a missing manifest; restore it (lakesweep explain TABLE "
-            "FILE), or state accept_loss",
-            code="restorable",
-        )
+def _doubts(report: RepairReport, kept: Kept) -> Iterator[Doubt]:
+    yield from doubts_of_versions(kept)
     added = sum(manifest.added for manifest in report.manifests)
     if added > MANY * (added + report.live_files):
-        yield RefusedError(
-            f"table {table}: {len(report.manifests)} missing manifests added {added} files, and {report.live_files} "
-            "are left, so more than half of the table is lost; state accept_loss if this is so",
-            code="large_loss",
+        yield Doubt(
+            "large_loss",
+            f"{len(report.manifests)} missing manifests added {added} files, and {report.live_files} are left, so most "
+            "of the table is lost",
         )
     deleting = [manifest for manifest in report.manifests if manifest.deleted]
     if deleting:
-        yield RefusedError(
-            f"table {table}: {deleting[0].path} deleted {deleting[0].deleted} files, some of which may be live again "
-            "without it, with rows that were replaced or deleted; state accept_loss if you accept that",
-            code="rows_return",
+        yield Doubt(
+            "rows_return",
+            f"{deleting[0].path} deleted {deleting[0].deleted} files, some of which may be live again without it, with "
+            "rows that were replaced or deleted",
         )

@@ -2,6 +2,8 @@
 
 Each hint is replaced only while it is the document that the plan saw. The execution lists the branch again under the
 lease, and waits while `LATEST` may be the beginning of a rollback. So a commit or a rollback meanwhile ends the plan.
+
+A `LATEST` above the newest snapshot may be the only trace of lost ones. So a person has to confirm that plan by its id.
 """
 
 from lakesweep.errors import ObjectNotFoundError, RefusedError, StalePlanError
@@ -9,9 +11,9 @@ from lakesweep.format.documents import parse_hint
 from lakesweep.model.damage import lost_history
 from lakesweep.model.plan import Plan, Put
 from lakesweep.model.roots import branch_dir
+from lakesweep.operations.repair.existence import Existence, unknown
 from lakesweep.operations.repair.hints import WHY, Hint, WrongHint, follows_gap, wrong_hints
 from lakesweep.operations.repair.lists import NOT_REPAIRABLE
-from lakesweep.runs.parameters.parameter import stated
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView, begin, inputs_of
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
@@ -19,15 +21,14 @@ from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 OPERATION = "repair-hints"
 
 
-def plan_repair_hints(table: Table, accept_loss: bool) -> Plan:
+def plan_repair_hints(table: Table) -> Plan:
     """Plan the correction of a branch's hints. A plan without actions means that there is nothing to do.
 
     Args:
         table: One branch of a table.
-        accept_loss: A LATEST above the newest snapshot may be corrected, though it may be the trace of lost snapshots.
 
     Raises:
-        RefusedError: This is no table, or snapshots may be lost.
+        RefusedError: This is no table, all snapshots are lost, or the listing lacks one that exists.
         StalePlanError: A hint changed while it was read; plan again.
         StorageError: A request failed.
     """
@@ -41,25 +42,28 @@ def plan_repair_hints(table: Table, accept_loss: bool) -> Plan:
     }
     hints = [_read(view, path) for path in sorted(view.own.hints)]
     wrong = tuple(wrong_hints(hints, ids))
-    for each in wrong:
-        if each.is_ahead and not accept_loss:
-            raise RefusedError(
-                f"table {table.ref}: {_path(view, each)} names {each.hint.value}, but the newest is {each.right}. "
-                "Either later ones are lost, and can only be restored, or the hint is wrong; state accept_loss to "
-                f"write {each.right}",
-                code="lost_snapshots",
-            )
+    ahead = [each for each in wrong if each.is_ahead]
+    for each in ahead:
+        _refuse_unlisted(table, view, each)
     kept = [hint for hint in hints if hint.path == "snapshot/EARLIEST" and follows_gap(hint.value, ids["snapshot"])]
     return view.plan(
         [
             Put("hints", "hint", _path(view, each), str(each.right), f"it says {_says(each.hint)}", etag=each.hint.etag)
             for each in wrong
         ],
-        inputs_of(view.own, stated(accept_loss=accept_loss)),
+        inputs_of(view.own, {}),
+        needs_confirmation=bool(ahead),
         warnings=[
-            f"{branch_dir(view.own.name)}{hint.path} names {hint.value}, the first snapshot after a gap; Paimon's "
-            "repair_earliest_snapshot writes such a hint, so it stays. lakesweep expire-snapshots closes the gap"
-            for hint in kept
+            *(
+                f"{_path(view, each)} names {each.hint.value}, but the newest is {each.right}. Either later ones are "
+                f"lost, and can only be restored, or the hint is wrong; confirm the plan to write {each.right}"
+                for each in ahead
+            ),
+            *(
+                f"{branch_dir(view.own.name)}{hint.path} names {hint.value}, the first snapshot after a gap; Paimon's "
+                "repair_earliest_snapshot writes such a hint, so it stays. lakesweep expire-snapshots closes the gap"
+                for hint in kept
+            ),
         ],
         findings={
             "hints": [
@@ -74,6 +78,18 @@ def plan_repair_hints(table: Table, accept_loss: bool) -> Plan:
             ]
         },
     )
+
+
+def _refuse_unlisted(table: Table, view: TableView, each: WrongHint) -> None:
+    """Make sure that the snapshot which a hint names does not exist: a listing may lack it.
+
+    Raises:
+        RefusedError: It exists, or the store does not say.
+    """
+    kind = each.hint.path.partition("/")[0]
+    path = f"{branch_dir(view.own.name)}{kind}/{kind}-{each.hint.value}"
+    if path not in Existence(table).absent([path]):
+        raise unknown(table, f"{path} exists, and the listing did not show it")
 
 
 def _path(view: TableView, each: WrongHint) -> str:

@@ -1,8 +1,8 @@
 """What `remove-unexisting-files` and `remove-unexisting-manifests` have in common: look, report, and commit.
 
 A dry run looks at the newest snapshot, and says which roots need what is lost. An execution looks anew for each
-attempt, since another writer may have committed. It looks once more right before it publishes, and ends if anything
-came back.
+attempt, since another writer may have committed. It gives up nothing beyond the loss that the caller accepts by its id.
+It looks once more right before it publishes, and ends if anything came back.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -133,14 +133,20 @@ def _planned(target: Opened, base: Base, task: Task) -> RunReport:
     except RefusedError as error:
         warnings = (f"{NOT_EXECUTABLE}: {error}",)
     loss = task.loss_of(base)
-    shown, about_others = with_names(target.whole(), loss.report)
-    if not task.arguments.accept_loss:
-        warnings += tuple(f"{NOT_EXECUTABLE}: {error}" for error in loss.needs)
+    shown, about_others = with_names(target.whole(), reported(loss))
+    given = task.arguments.accept_loss
+    if loss.id not in (None, given):
+        warnings += (f"{NOT_EXECUTABLE}: {loss.unaccepted(str(target.table.ref), given)}",)
     return replace(
         report_of(target.table, task.operation, "nothing_to_do" if loss.is_empty else "planned", None),
         commits=replace(shown, catalog=task.arguments.catalog.type),
         warnings=(*loss.warnings, *about_others, *(() if loss.is_empty else warnings)),
     )
+
+
+def reported(loss: Loss) -> RepairReport:
+    """Return what a report says of a loss."""
+    return replace(loss.report, loss_id=loss.id, doubts=tuple(each.why for each in loss.doubts))
 
 
 class _Execution:
@@ -157,6 +163,8 @@ class _Execution:
             show=self._shown,
         )
         self._loss: Loss | None = None
+        self._accepted: frozenset[tuple[str, str]] | None = None
+        """What the caller accepts; `None`: no attempt has compared the ids."""
 
     def report(self) -> RunReport:
         """Commit, and return the report, which is stored if anything was committed or may have been."""
@@ -171,8 +179,7 @@ class _Execution:
             return None
         for warning in task.check_allowed(base):
             self._run.warn(warning)
-        if loss.needs and not task.arguments.accept_loss:
-            raise loss.needs[0]
+        self._check_accepted(loss)
         statistics, lost = statistics_of(self._target.table.store, base.root.snapshot, base.schema)
         if lost is None:
             statistics = base.root.snapshot.statistics
@@ -191,6 +198,18 @@ class _Execution:
             )
 
         return prepared(attempt, loss, manifests_of(task.options), statistics, put)
+
+    def _check_accepted(self, loss: Loss) -> None:
+        """Make sure that the caller accepts a loss. A later attempt may find a part of it.
+
+        Raises:
+            RefusedError: The caller has accepted nothing, or another loss.
+        """
+        given = self._task.arguments.accept_loss
+        if self._accepted is None and loss.id in (None, given):
+            self._accepted = loss.to_accept
+        if self._accepted is None or not loss.to_accept <= self._accepted:
+            raise loss.unaccepted(str(self._target.table.ref), given)
 
     def _look_again(self) -> None:
         """Make sure, right before the snapshot is written, that nothing came back.
@@ -221,5 +240,5 @@ class _Execution:
     def _shown(self, report: RunReport, made: tuple[MadeCommit, ...]) -> RunReport:
         if self._loss is None:
             return report
-        found: RepairReport = self._loss.report
+        found = reported(self._loss)
         return replace(report, commits=replace(found, made=made, catalog=self._task.arguments.catalog.type))

@@ -19,6 +19,7 @@ from lakesweep.storage.local.folders import (
     Trail,
     parent_of,
     storage_error,
+    word,
 )
 from lakesweep.storage.local.locks import LOCK_NAME
 from lakesweep.storage.requests import RequestCounter
@@ -188,7 +189,9 @@ class LocalReading:
                 folder, name = folders.parent(key)
                 descriptor = os.open(name, flags, dir_fd=folder)
         except MISSING as error:
-            raise ObjectNotFoundError(f"{self._below}{key} does not exist") from error
+            # Where the path has a folder and the disk a file, the folder may be there again once the file is away.
+            code = word(error) if isinstance(error, NotADirectoryError) else None
+            raise ObjectNotFoundError(f"{self._below}{key} does not exist", code=code) from error
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):

@@ -1,7 +1,7 @@
 """A table in memory that loses objects, and an independent look at what its newest snapshot has."""
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import fastavro
@@ -38,14 +38,22 @@ class RepairWorld(World):
         return path
 
     def files(self, switch: Switch | None = None, *, execute: bool = True, **arguments: Any) -> RunReport:
-        """Run `remove-unexisting-files`."""
-        given = RepairArguments(**{"catalog": FILES, **arguments})
-        return remove_unexisting_files(self.maintainer(switch).table, given, execute=execute)
+        """Run `remove-unexisting-files`; see `_repair`."""
+        return self._repair(remove_unexisting_files, switch, execute, arguments)
 
     def manifests(self, switch: Switch | None = None, *, execute: bool = True, **arguments: Any) -> RunReport:
-        """Run `remove-unexisting-manifests`."""
+        """Run `remove-unexisting-manifests`; see `_repair`."""
+        return self._repair(remove_unexisting_manifests, switch, execute, arguments)
+
+    def _repair(
+        self, run: Callable[..., RunReport], switch: Switch | None, execute: bool, arguments: dict[str, Any]
+    ) -> RunReport:
+        """Run a repair. An execution accepts what a dry run shows right before, unless `accept_loss` is given."""
+        if execute and "accept_loss" not in arguments:
+            shown = run(self.maintainer(Switch()).table, RepairArguments(FILES), execute=False)
+            arguments["accept_loss"] = None if shown.commits is None else repair_of(shown).loss_id
         given = RepairArguments(**{"catalog": FILES, **arguments})
-        return remove_unexisting_manifests(self.maintainer(switch).table, given, execute=execute)
+        return run(self.maintainer(switch).table, given, execute=execute)
 
     def newest(self) -> RootNeeds:
         """Read the newest snapshot with everything that it needs."""

@@ -1,11 +1,12 @@
 """`repair-hints`: hints that say something wrong are corrected, each only while it is the one that was seen."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from lakesweep.errors import MaintenanceError
+from lakesweep.model.report import RunReport
 from lakesweep.operations.repair.hints import Harm, Hint, wrong_hints
 from lakesweep.storage.store import delete_all
 from tests.support.commit_scene import Acting
@@ -100,15 +101,53 @@ def test_hints_of_a_branch_and_of_changelogs() -> None:
     world.now_ms += 3_600_000
     assert world.run("repair-hints", on="b").status == "done"
     assert world.store.read("branch/branch-b/snapshot/LATEST").data == b"3"
-    assert refusal_of(world.run("repair-hints")) == "lost_snapshots"
-    assert world.run("repair-hints", accept_loss=True).status == "done"
+    assert confirmed(world).status == "done"
     assert world.store.read("changelog/LATEST").data == b"1"
+
+
+def confirmed(world: RepairWorld) -> RunReport:
+    """Run the repair, which is refused, and confirm its plan."""
+    report = world.run("repair-hints")
+    assert refusal_of(report) == "confirmation_needed" and report.plan is not None
+    plan_id = report.plan.header.plan_id
+    assert refusal_of(world.maintainer().execute(plan_id)) == "confirmation_needed"
+    return world.maintainer().execute(plan_id, confirm=plan_id)
 
 
 def test_a_latest_above_the_newest_snapshot_may_be_all_that_is_left_of_it() -> None:
     world = hinted(b"9")
-    assert world.refusal("repair-hints")[0] == "lost_snapshots"
-    assert world.run("repair-hints", accept_loss=True).status == "done"
+    planned = world.run("repair-hints", execute=False)
+    assert any("names 9, but the newest is 3" in each for each in planned.all_warnings())
+    assert hints(world)["LATEST"] == b"9"
+    assert confirmed(world).status == "done"
+    assert hints(world)["LATEST"] == b"3"
+
+
+def test_a_loss_after_the_plan_of_a_hint_is_not_confirmed() -> None:
+    """The newest snapshot that the plan saw is gone, too."""
+    world = hinted(b"9")
+    report = world.run("repair-hints")
+    assert report.plan is not None
+    world.store.delete(delete_all(["snapshot/snapshot-3"]))
+    plan_id = report.plan.header.plan_id
+    assert world.maintainer().execute(plan_id, confirm=plan_id).status == "stale"
+    assert hints(world)["LATEST"] == b"9"
+
+
+def test_a_snapshot_that_only_the_listing_lacks_is_not_lost() -> None:
+    """The hint is right, and the listing is late."""
+    world = hinted()
+
+    class Late(Switch):
+        def _run(self, name: str, call: Callable[[], object]) -> object:
+            found = super()._run(name, call)
+            if name.startswith("table list") and isinstance(found, list):
+                return [each for each in found if each.key != "snapshot/snapshot-3"]
+            return found
+
+    for execute in (False, True):
+        report = world.maintainer(Late()).run("repair-hints", execute=execute)
+        assert refusal_of(report) == "existence_unknown"
     assert hints(world)["LATEST"] == b"3"
 
 

@@ -76,7 +76,7 @@ def test_a_manifest_without_other_entries_is_left_out() -> None:
     world.fill("A", "B", "C")
     world.lose(world.table.path("C"))
     world.lose(world.table.path("A"))
-    assert world.files(accept_loss=True).status == "done"
+    assert world.files().status == "done"
     assert world.live() == {"B"}
     assert len(world.records(world.newest().document["baseManifestList"])) == 1
 
@@ -379,10 +379,10 @@ def test_a_file_that_the_bucket_still_has_is_restored_instead() -> None:
     path = world.lose(world.table.path("B"))
     report = world.files(execute=False)
     assert [each.is_restorable for each in repair_of(report).files] == [True]
-    assert any("cannot be executed" in each and path not in each for each in report.warnings)
-    assert refusal_of(world.files()) == "restorable"
+    assert any("cannot be executed" in each and path in each for each in report.warnings)
+    assert refusal_of(world.files(accept_loss=None)) == "loss_not_accepted"
     assert world.ids() == [1, 2, 3]
-    assert world.files(accept_loss=True).status == "done"
+    assert world.files().status == "done"
     assert world.live() == {"A", "C"}
 
 
@@ -391,8 +391,8 @@ def test_most_of_a_table_is_not_given_up_by_accident() -> None:
     world.fill("A", "B", "C")
     for name in "AB":
         world.lose(world.table.path(name))
-    assert refusal_of(world.files()) == "large_loss"
-    assert world.files(accept_loss=True).status == "done"
+    assert refusal_of(world.files(accept_loss=None)) == "loss_not_accepted"
+    assert world.files().status == "done"
     assert world.live() == {"C"}
 
 
@@ -400,8 +400,8 @@ def test_the_only_file_of_a_table() -> None:
     world = RepairWorld()
     world.fill("A")
     world.lose(world.table.path("A"))
-    assert refusal_of(world.files()) == "large_loss"
-    assert world.files(accept_loss=True).status == "done"
+    assert refusal_of(world.files(accept_loss=None)) == "loss_not_accepted"
+    assert world.files().status == "done"
     assert world.live() == set()
     assert world.newest().document["totalRecordCount"] == 0
 

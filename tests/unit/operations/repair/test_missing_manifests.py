@@ -63,9 +63,9 @@ def test_rows_that_return_have_to_be_accepted() -> None:
     vanish(world, manifest_of(world, "snapshot/snapshot-4"))
     planned = world.manifests(execute=False)
     assert any("return" in each for each in planned.warnings)
-    assert refusal_of(world.manifests()) == "rows_return"
+    assert refusal_of(world.manifests(accept_loss=None)) == "loss_not_accepted"
     assert world.ids() == [1, 2, 3, 4]
-    assert world.manifests(accept_loss=True).status == "done"
+    assert world.manifests().status == "done"
     assert world.live() == {"A", "B", "C"}
     assert world.newest().document["totalRecordCount"] == 30
 
@@ -75,7 +75,7 @@ def test_a_file_that_lives_again_may_be_gone() -> None:
     world = filled()
     world.table.commit("-A", "+D", partition=("dD",), kind="OVERWRITE")
     vanish(world, manifest_of(world, "snapshot/snapshot-4"), world.table.path("A"))
-    assert world.manifests(accept_loss=True).status == "done"
+    assert world.manifests().status == "done"
     assert world.files().status == "done"
     assert world.live() == {"B", "C"}
     assert world.newest().document["totalRecordCount"] == 20
@@ -126,9 +126,9 @@ def test_the_loss_of_most_files_has_to_be_accepted() -> None:
     world = filled()
     for snapshot in (1, 2):
         vanish(world, manifest_of(world, f"snapshot/snapshot-{snapshot}"))
-    assert refusal_of(world.manifests()) == "large_loss"
+    assert refusal_of(world.manifests(accept_loss=None)) == "loss_not_accepted"
     assert world.ids() == [1, 2, 3]
-    assert world.manifests(accept_loss=True).status == "done"
+    assert world.manifests().status == "done"
     assert world.live() == {"C"}
 
 
@@ -137,13 +137,13 @@ def test_a_manifest_that_the_bucket_still_has_is_restored_instead() -> None:
     world.fill("A", "B")
     vanish(world, manifest_of(world, "snapshot/snapshot-1"))
     assert [each.is_restorable for each in repair_of(world.manifests(execute=False)).manifests] == [True]
-    assert refusal_of(world.manifests()) == "restorable"
+    assert refusal_of(world.manifests(accept_loss=None)) == "loss_not_accepted"
     recorded = Switch()
     world.manifests(recorded, execute=False)
     asks = next(number for number, call in enumerate(recorded.calls, 1) if " hidden " in call)
     broken = world.manifests(Switch(asks, "before"), execute=False)
     assert refusal_of(broken) == "existence_unknown", "a failed question is no answer"
-    assert world.manifests(accept_loss=True).status == "done"
+    assert world.manifests().status == "done"
 
 
 @pytest.mark.parametrize(

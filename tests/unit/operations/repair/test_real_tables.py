@@ -61,7 +61,9 @@ def test_a_lost_file_of_a_real_table(name: str, fixtures_dir: Path, tmp_path: Pa
         TableReader(store, externals).read(newest())
     before = bodies()
     maintainer = Maintainer(store, control=MemoryStore(), open_store=lambda _: external)
-    report = remove_unexisting_files(maintainer.table, RepairArguments(FILES, accept_loss=True), execute=True)
+    shown = remove_unexisting_files(maintainer.table, RepairArguments(FILES), execute=False)
+    accepted = None if shown.commits is None else repair_of(shown).loss_id
+    report = remove_unexisting_files(maintainer.table, RepairArguments(FILES, accepted), execute=True)
     if name in REFUSED:
         assert refusal_of(report) == REFUSED[name]
         assert bodies() == before

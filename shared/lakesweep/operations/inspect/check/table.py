@@ -125,8 +125,7 @@ def _hints(store: Store, branch: BranchListing, location: str) -> Iterator[Findi
     for each in wrong_hints(hints, ids):
         path, value = branch.hints[each.hint.path].path, each.hint.value
         says = f"{path} says {'no id' if value is None else value}; expected {each.right}"
-        accepts = ("--accept-loss",) if each.is_ahead else ()
-        mend = command("repair-hints", location, *accepts, branch=branch.name)
+        mend = command("repair-hints", location, branch=branch.name, executes=not each.is_ahead)
         if each.is_ahead:
             # Paimon never leaves such a hint. It is the only trace of lost commits, and writing it again deletes it.
             kind = each.hint.path.partition("/")[0]
