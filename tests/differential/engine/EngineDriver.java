@@ -148,6 +148,7 @@ public class EngineDriver {
         COMMANDS.put("zone", EngineDriver::zone);
         COMMANDS.put("clock", EngineDriver::clock);
         PartitionCommands.register(COMMANDS);
+        TypedCommands.register(COMMANDS);
         VectorCommands.register(COMMANDS);
     }
 

@@ -52,6 +52,7 @@ class AvroFile:
     _body: bytes = field(repr=False)
     _spans: tuple[tuple[int, int, int], ...] = field(repr=False)
     """For every block: number of records, first byte, byte after the last."""
+    _is_data: bool = False
 
     @property
     def record_count(self) -> int:
@@ -65,7 +66,7 @@ class AvroFile:
             FormatError: A block does not decompress, or decompresses to more than this module allows.
         """
         decompress = _codec(self.codec, self.path)
-        left = total = most_bytes(len(self._body))
+        left = total = MAX_BLOCK_BYTES + MAX_RATIO * len(self._body) if self._is_data else most_bytes(len(self._body))
         records = 0
         for count, start, end in self._spans:
             limit = min(MAX_BLOCK_BYTES, left)
@@ -86,7 +87,7 @@ class AvroFile:
             left -= len(data)
             records += count
             # A record of a few bytes takes hundreds in memory.
-            if records > FREE_RECORDS + (total - left) // MIN_RECORD_BYTES:
+            if not self._is_data and records > FREE_RECORDS + (total - left) // MIN_RECORD_BYTES:
                 raise FormatError(
                     f"{self.path}: expected records of {MIN_RECORD_BYTES} bytes or more, "
                     f"found {records} in {total - left} bytes"
@@ -99,8 +100,13 @@ def most_bytes(size: int) -> int:
     return min(MAX_TOTAL_BYTES, MAX_BLOCK_BYTES + MAX_RATIO * size)
 
 
-def read_container(body: bytes, path: str) -> AvroFile:
+def read_container(body: bytes, path: str, *, is_data: bool = False) -> AvroFile:
     """Read the frame of an Avro object file.
+
+    Args:
+        body: The whole file.
+        path: The path for messages.
+        is_data: It is a data file. Its blocks are used one by one, and its records may be small.
 
     Raises:
         FormatError: The frame is damaged or cut short.
@@ -124,7 +130,7 @@ def read_container(body: bytes, path: str) -> AvroFile:
             f"{path}: expected one of the codecs {', '.join(_CODECS)}, found {describe(codec)}",
             code="unsupported_codec",
         )
-    return AvroFile(path, parse_value(schema_text, path), schema_text, codec, body, spans)
+    return AvroFile(path, parse_value(schema_text, path), schema_text, codec, body, spans, is_data)
 
 
 class _BrokenFrameError(Exception):

@@ -18,7 +18,7 @@ MAGIC = b"ORC"
 MAX_CHUNK_BYTES = 8 << 20
 """The largest length that a chunk can have. pyarrow takes this much memory for each column."""
 MAX_TOTAL_BYTES = 1 << 30
-"""The most bytes of all sections, decompressed; the same limit as for an Avro file."""
+"""The most bytes of all sections of a metadata file, decompressed; the same limit as for an Avro file."""
 
 _NOT_COMPRESSED, _ZLIB, _ZSTD = 0, 1, 5
 _DECOMPRESSED_HERE = (_NOT_COMPRESSED, _ZLIB, _ZSTD)
@@ -32,10 +32,16 @@ _STRIPE_STREAM, _STREAM_SIZE = 1, 3
 Message = dict[int, list[int | bytes]]
 
 
-def check_frame(body: bytes, path: str) -> None:
-    """Raise `FormatError` unless every section of the file exists and decompresses."""
+def check_frame(body: bytes, path: str, most_bytes: int = MAX_TOTAL_BYTES) -> None:
+    """Raise `FormatError` unless every section of the file exists and decompresses.
+
+    Args:
+        body: The whole file.
+        path: The path for messages.
+        most_bytes: The most bytes of all sections, decompressed.
+    """
     try:
-        _check(body)
+        _check(body, most_bytes)
     except (_BrokenFrameError, IndexError) as error:
         found = error if isinstance(error, _BrokenFrameError) else "a section that ends too early"
         raise FormatError(f"{path}: expected a whole ORC file of {len(body)} bytes, found {found}") from error
@@ -45,7 +51,7 @@ class _BrokenFrameError(Exception):
     """A section does not match the file's own description."""
 
 
-def _check(body: bytes) -> None:
+def _check(body: bytes, most_bytes: int) -> None:
     tail_size = body[-1]
     tail_start = len(body) - 1 - tail_size
     tail = _message(_section(body, tail_start, tail_size))
@@ -53,7 +59,7 @@ def _check(body: bytes) -> None:
         raise _BrokenFrameError("no magic in its tail")
     footer_size, metadata_size = _number(tail, _TAIL_FOOTER_SIZE), _number(tail, _TAIL_METADATA_SIZE)
     compression = _number(tail, _TAIL_COMPRESSION)
-    chunks = _Chunks(compression, _number(tail, _TAIL_CHUNK_SIZE))
+    chunks = _Chunks(compression, _number(tail, _TAIL_CHUNK_SIZE), most_bytes)
     if compression not in _DECOMPRESSED_HERE:
         return  # pyarrow notices damage in other codecs.
     footer_start = tail_start - footer_size
@@ -86,12 +92,12 @@ def _section(body: bytes, start: int, size: int) -> bytes:
 class _Chunks:
     """Sections are sequences of chunks. Each has a header of three bytes: its size, and whether it is compressed."""
 
-    def __init__(self, compression: int, chunk_size: int) -> None:
+    def __init__(self, compression: int, chunk_size: int, most_bytes: int) -> None:
         if compression != _NOT_COMPRESSED and not 0 < chunk_size <= MAX_CHUNK_BYTES:
             raise _BrokenFrameError(f"compression chunks of {chunk_size} bytes")
         self._compression = compression
         self._chunk_size = chunk_size
-        self._left = MAX_TOTAL_BYTES
+        self._most = self._left = most_bytes
 
     def read(self, section: bytes) -> bytes:
         """Return the section decompressed."""
@@ -119,7 +125,7 @@ class _Chunks:
             plain = chunk if is_original else self._decompress(chunk)
             self._left -= len(plain)
             if self._left < 0:
-                raise _BrokenFrameError(f"more than {MAX_TOTAL_BYTES} bytes when decompressed")
+                raise _BrokenFrameError(f"more than {self._most} bytes when decompressed")
             yield plain
 
     def _decompress(self, chunk: bytes) -> bytes:

@@ -64,6 +64,14 @@ class DataField:
     type: DataType
 
 
+def type_name(type_: DataType) -> str:
+    """Return the name of a type for people: `DECIMAL(10, 2)`, `ARRAY`."""
+    numbers = [str(each) for each in (type_.length, type_.precision, type_.scale) if each is not None]
+    if type_.root in _UNBOUNDED.values() and type_.length == MAX_LENGTH:
+        return next(name for name, root in _UNBOUNDED.items() if root == type_.root)
+    return f"{type_.root}({', '.join(numbers)})" if numbers else type_.root
+
+
 def parse_data_type(value: object, path: str) -> DataType:
     """Read a type from its JSON value."""
     return _parse(value, path, MAX_DEPTH)

@@ -18,6 +18,7 @@ DELETION_VECTORS = "deletion-vectors.enabled"
 _MERGE_ON_READ = "deletion-vectors.merge-on-read"
 _DATA_EVOLUTION = "data-evolution.enabled"
 _CHAIN = "chain-table.enabled"
+_FALLBACKS = ("scan.fallback-branch", "scan.primary-branch")
 
 
 class NotReadableError(Exception):
@@ -36,7 +37,14 @@ def check_options(options: Mapping[str, str]) -> None:
         FormatError: An option does not parse.
     """
     if parse_bool(options.get(_CHAIN, "false"), _CHAIN):
-        raise NotReadableError(f"{_CHAIN} is true, so its rows lie in several branches", "unsupported_table_type")
+        raise NotReadableError(f"{_CHAIN} is true, so its rows lie in several branches", "several_branches")
+    for key in _FALLBACKS:
+        if options.get(key):
+            raise NotReadableError(
+                f"option {key} is {options[key]!r}, so Paimon's readers also read that branch; expected rows of one "
+                "branch",
+                "several_branches",
+            )
 
 
 def skips_level_0(options: Mapping[str, str]) -> bool:

@@ -12,12 +12,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, RefusedError
+from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
 from lakesweep.format.values.data_type import DataField, DataType
 from lakesweep.format.vectors.vector import DeletionVector
 from lakesweep.model.reading.columns import KEPT_KINDS, VALUE_KIND, FileColumn, file_columns
 from lakesweep.model.reading.plan import ReadFile, ReadPlan, Split
+from lakesweep.operations.reading.avro import avro_batches
+from lakesweep.operations.reading.casting import converted
 from lakesweep.operations.reading.object_file import ObjectFile
+from lakesweep.operations.reading.orc import orc_batches
 from lakesweep.operations.reading.parquet import parquet_batches
 from lakesweep.operations.reading.types import arrow_schema, arrow_type, load_arrow
 from lakesweep.operations.reading.values import partition_array
@@ -27,6 +30,7 @@ from lakesweep.table.stores import TableStores
 from lakesweep.table.vectors import CORRUPT_VECTORS, read_vectors
 
 MISSING = "missing_data_file"
+_READERS = {"parquet": parquet_batches, "orc": orc_batches, "avro": avro_batches}
 _KIND_FIELD = DataField(2147483645, VALUE_KIND, DataType("TINYINT", nullable=False))
 
 Missing = Callable[[ReadFile], None]
@@ -50,8 +54,7 @@ def read_split(
             file is an error.
 
     Raises:
-        RefusedError: A data file does not exist (`missing_data_file`). A vector contradicts its data file
-            (`corrupt_vectors`). A column has changed its type in a way that is not read (`unsupported_cast`).
+        RefusedError: A data file does not exist (`missing_data_file`), or a vector contradicts it (`corrupt_vectors`).
         FormatError: A file is damaged.
         StorageError: A read failed.
     """
@@ -101,18 +104,11 @@ def _check(plan: ReadPlan, file: ReadFile, vector: DeletionVector) -> None:
 def _read_file(stores: TableStores, plan: ReadPlan, file: ReadFile, vector: DeletionVector | None) -> Iterator[Any]:
     arrow = load_arrow()
     wanted = file_columns(plan, file)
-    for column in wanted:
-        if column.is_evolved:
-            raise _unsupported(plan, file, column)
     values = plan.partition_values(file)
-    if file.format != "parquet":
-        raise RefusedError(
-            f"table {plan.table}: expected a data file in Parquet, found {file.path}", code="unsupported_file_format"
-        )
     store, key = stores.resolve(file.path)
     source = ObjectFile(store, key, file.size_bytes)
     schema = arrow_schema(plan.columns)
-    for first, batch in parquet_batches(source, file, _physical(plan, wanted)):
+    for first, batch in _READERS[file.format](source, file, _physical(plan, wanted)):
         kept = _kept(plan, batch, first, vector)
         left = batch if kept is None else batch.filter(kept)
         if left.num_rows:
@@ -149,26 +145,18 @@ def _array(file: ReadFile, column: FileColumn, batch: Any, partition: Mapping[st
         return partition_array(partition[column.column.name], column.column.field.type, batch.num_rows)
     if column.found is None:
         return load_arrow().nulls(batch.num_rows, type_)
-    found = batch.column(batch.schema.get_field_index(column.found.name))
-    return found if found.type == type_ else _as_stated(found, type_, file, column.found)
+    found = _as_stated(batch.column(batch.schema.get_field_index(column.found.name)), file, column.found)
+    return converted(found, column.found.type, column.column.field.type)
 
 
-def _as_stated(found: Any, type_: Any, file: ReadFile, field: DataField) -> Any:
+def _as_stated(found: Any, file: ReadFile, field: DataField) -> Any:
     """Return a file's values in Arrow's type for the file's own schema; the values stay the same."""
+    type_ = arrow_type(field.type)
+    if found.type == type_:
+        return found
     try:
         return found.cast(type_, safe=True)
-    except MaintenanceError:
-        raise
-    except Exception as error:
+    except load_arrow().ArrowException as error:
         raise FormatError(
             f"{file.path}: expected values of {field.name} that fit {field.type.root}, found {found.type}"
         ) from error
-
-
-def _unsupported(plan: ReadPlan, file: ReadFile, column: FileColumn) -> RefusedError:
-    assert column.found is not None
-    return RefusedError(
-        f"table {plan.table}: column {column.column.name} has the type {column.column.field.type.root}, and in "
-        f"{file.path} {column.found.type.root}; Lakesweep does not convert these",
-        code="unsupported_cast",
-    )

@@ -13,9 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from lakesweep.errors import FormatError, RefusedError, UsageError, some_of
 from lakesweep.format.row_entries import RowEntry
 from lakesweep.format.schema import TableSchema
-from lakesweep.format.values.data_type import DataField, DataType
+from lakesweep.format.values.data_type import DataField, DataType, type_name
 from lakesweep.format.values.options import parse_memory_bytes
 from lakesweep.model.paths.allowed import is_external
+from lakesweep.model.reading.casts import unsupported
+from lakesweep.model.reading.columns import by_id
 from lakesweep.model.reading.plan import ReadColumn, ReadCounts, ReadFile, ReadPlan, pack
 from lakesweep.model.reading.visible import (
     NotReadableError,
@@ -61,7 +63,8 @@ def plan_read(
         UsageError: More than one version was asked for, or a column does not exist (`no_such_column`).
         RefusedError: This is no table, the version does not exist, or metadata cannot be read. Rows need a merge
             (`needs_merge`) or wait for their bucket (`postponed_files`). Vectors contradict metadata
-            (`corrupt_vectors`). A column or a file has a type that is not read.
+            (`corrupt_vectors`). A column has a type that is not read, or has changed its type in such a way
+            (`unsupported_cast`).
         StorageError: A request failed.
     """
     store = table.store
@@ -81,6 +84,8 @@ def plan_read(
         raise RefusedError(f"table {table.ref}: {error}", code=error.code) from error
     except FormatError as error:
         raise RefusedError(f"table {table.ref}: {error}", code=error.code) from error
+    schemas = _fields(store, own, (latest, schema), files)
+    _check_casts(table, chosen, schemas)
     outside = [file for file in files if is_external(file.path)]
     outside += [file for file in files if file.vector is not None and is_external(file.vector.index_file)]
     return ReadPlan(
@@ -93,7 +98,7 @@ def plan_read(
         partition_keys=schema.partition_keys,
         primary_keys=schema.primary_keys,
         columns=chosen,
-        schemas=_fields(store, own, (latest, schema), files),
+        schemas=schemas,
         splits=pack(files, target, open_cost),
         counts=counts,
         external_roots=declared_roots(store.location, read_all_schemas(store, listing)) if outside else (),
@@ -192,3 +197,16 @@ def _fields(
     found = {schema.id: schema.fields for schema in known if schema.id in wanted}
     missing = sorted(wanted - found.keys())
     return found | {number: schema.fields for number, schema in read_schemas(store, own, missing).items()}
+
+
+def _check_casts(table: Table, columns: Iterable[ReadColumn], schemas: Mapping[int, tuple[DataField, ...]]) -> None:
+    """Make sure that each column can be read from the files of each schema."""
+    for schema_id, fields in schemas.items():
+        for column in columns:
+            mine = None if column.is_partition else by_id(fields, column.field.id)
+            for found, wanted in () if mine is None else unsupported(mine.type, column.field.type):
+                raise RefusedError(
+                    f"table {table.ref}: column {column.name} has files of schema {schema_id} with the type "
+                    f"{type_name(found)}, which Lakesweep does not read as {type_name(wanted)}; leave the column out",
+                    code="unsupported_cast",
+                )

@@ -1,0 +1,222 @@
+"""Random histories of tables of any types, with schema changes of any kind; the engine reads what we read."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lakesweep.errors import MaintenanceError
+from lakesweep.format.schema import parse_schema
+from lakesweep.format.values.data_type import DataField, DataType
+from lakesweep.runs.parameters.time_travel import Version
+from lakesweep.storage.local.store import LocalStore
+from tests.differential.engine import RETAIN_EVERYTHING, Engine, EngineError
+from tests.differential.typed_values import PARTITIONS, PLAIN, nested, rows
+from tests.support.rows_read import arrow_rows, planned
+from tests.support.typed_rows import shown_rows
+
+REFUSALS = frozenset(("unsupported_cast", "needs_merge"))
+"""What a reader may refuse of these tables."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a history has shown."""
+
+    compared: int = 0
+    rows: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+    not_of_the_engine: int = 0
+
+
+@dataclass(slots=True)
+class TypedHistory:
+    """One table of the engine."""
+
+    engine: Engine
+    table: str
+    seed: int
+    seen: Seen = field(default_factory=Seen)
+    _random: random.Random = field(init=False)
+    _formats: tuple[str, ...] = ()
+    _partitions: tuple[str, ...] = ()
+    _keys: tuple[str, ...] = ()
+    _number: int = 0
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+
+    @property
+    def location(self) -> Path:
+        return self.engine.location(self.table)
+
+    def fields(self) -> tuple[DataField, ...]:
+        path = max((self.location / "schema").glob("schema-*"), key=lambda each: int(each.name[7:]))
+        return parse_schema(path.read_bytes(), path.name).fields
+
+    def create(self) -> None:
+        random_ = self._random
+        keyed = random_.random() < 0.3
+        vectors = random_.random() < 0.5
+        self._formats = random_.choice(
+            (("parquet",), ("orc",), ("avro",), ("parquet", "orc"), ("parquet", "orc", "avro"))
+        )
+        options = {
+            **RETAIN_EVERYTHING,
+            "file.format": self._formats[0],
+            "deletion-vectors.enabled": str(vectors).lower(),
+            "deletion-vectors.bitmap64": str(random_.random() < 0.5).lower(),
+            "bucket": "2" if keyed else random_.choice(("-1", "-1", "-1", "2")),
+            "index-file-in-data-file-dir": str(random_.random() < 0.3).lower(),
+            "partition.legacy-name": str(random_.random() < 0.7).lower(),
+            "source.split.target-size": random_.choice(("1 mb", "16 mb", "128 mb")),
+        }
+        if random_.random() < 0.25:
+            outside = f"file:{self.engine.warehouse.parent}/outside-{self.table}"
+            options |= {"data-file.external-paths": outside, "data-file.external-paths.strategy": "round-robin"}
+        columns: list[list[Any]] = [[f"c{number}", nested(random_)] for number in range(random_.randint(1, 5))]
+        columns = [[name, self._writable(type_)] for name, type_ in columns]
+        partitions = [[f"p{number}", random_.choice(PARTITIONS)] for number in range(random_.choice((0, 0, 1, 2)))]
+        keys = [["k", "INT"]] if keyed or options["bucket"] == "2" else []
+        if not keyed and options["bucket"] == "2":
+            options["bucket-key"] = "k"
+        every = columns + partitions + keys
+        random_.shuffle(every)
+        self._partitions = tuple(name for name, _ in partitions)
+        self._keys = (*self._partitions, "k") if keyed else ()
+        self.engine(
+            "typed_create", table=self.table, columns=every, primary_keys=list(self._keys),
+            partition_keys=list(self._partitions), options=options,
+        )  # fmt: skip
+
+    def _writable(self, type_: Any) -> Any:
+        """Avro has no time stamps of nine digits."""
+        if "avro" not in self._formats:
+            return type_
+        return json.loads(json.dumps(type_).replace("TIMESTAMP(9)", "TIMESTAMP(6)"))
+
+    def step(self) -> None:
+        random_ = self._random
+        kind = random_.choice(("put", "put", "alter", "alter", "alter", "delete", "compact", "format"))
+        if kind == "put":
+            self.put()
+        elif kind == "alter":
+            self.alter()
+        elif kind == "format":
+            self._try("alter", set={"file.format": random_.choice(self._formats)})
+        elif kind == "delete":
+            self._try("dv_delete", n=random_.randint(1, 3))
+        else:
+            self._try("compact")
+
+    def put(self) -> None:
+        fields = self.fields()
+        found = rows(self._random, [each.type for each in fields], self._random.randint(1, 12))
+        for row in found:
+            for number, each in enumerate(fields):
+                if each.name == "k":
+                    row[number] = self._random.randint(0, 15)
+                elif each.name in self._partitions:
+                    row[number] = rows(random.Random(self._random.randrange(3)), [each.type], 1)[0][0]
+        compact = bool(self._keys) and self._random.random() < 0.7
+        self._try("typed_put", rows=found, compact=compact)
+
+    def alter(self) -> None:
+        random_ = self._random
+        names = [each.name for each in self.fields() if each.name not in (*self._partitions, "k")]
+        name = random_.choice(names)
+        path = [name]
+        type_ = next(each.type for each in self.fields() if each.name == name)
+        while random_.random() < 0.7 and type_.root in ("ROW", "ARRAY", "MAP"):
+            if type_.root == "ROW":
+                inner = random_.choice(type_.fields)
+                path.append(inner.name)
+                type_ = inner.type
+            else:
+                path.append("element" if type_.root == "ARRAY" else "value")
+                type_ = type_.children[-1]
+        self._number += 1
+        new = f"c{100 + self._number}"
+        change: list[Any] = random_.choice(
+            (
+                ["add", [*path[:-1], new], self._writable(nested(random_))],
+                ["add", [new], self._writable(nested(random_))],
+                ["drop", path, None],
+                ["rename", path, new],
+                ["type", path, self._writable(random_.choice(PLAIN))],
+                ["type", path, self._writable(random_.choice(PLAIN))],
+                ["type", path, self._writable(random_.choice(PLAIN))],
+                ["first", [name], None],
+            )
+        )
+        if change[0] == "drop" and len(names) == 1:
+            return
+        self._try("typed_alter", changes=[change])
+        if change[0] == "drop" and len(path) == 1 and random_.random() < 0.5:  # the same name, another id
+            self._try("typed_alter", changes=[["add", [name], self._writable(random_.choice(PLAIN))]])
+
+    def _try(self, command: str, **arguments: Any) -> None:
+        """Send a command that the engine may refuse, or whose compaction cannot read what a cast makes of old rows."""
+        try:
+            self.engine(command, table=self.table, **arguments)
+        except EngineError:
+            pass
+
+    def check(self) -> None:
+        """Compare every snapshot, and the latest by the latest schema."""
+        ids = sorted(int(path.name[9:]) for path in (self.location / "snapshot").glob("snapshot-*"))
+        for snapshot_id in [None, *ids[-4:]]:
+            self._check(snapshot_id)
+
+    def _check(self, snapshot_id: int | None) -> None:
+        try:
+            options = {} if snapshot_id is None else {"scan.snapshot-id": str(snapshot_id)}
+            theirs = self.engine("typed_rows", table=self.table, options=options)
+        except EngineError:
+            theirs = None
+        store = LocalStore(str(self.location))
+        where = f"seed {self.seed}, {self.table}, snapshot {snapshot_id}"
+        try:
+            plan = planned(store, Version(snapshot_id=snapshot_id), open_store=LocalStore)
+            found = arrow_rows(store, plan, LocalStore)
+        except MaintenanceError as error:
+            if error.code in REFUSALS:
+                self.seen.refused[error.code] = self.seen.refused.get(error.code, 0) + 1
+                return
+            if theirs is None:
+                self.seen.not_of_the_engine += 1
+                return
+            raise AssertionError(f"{where}: {error}") from error
+        if theirs is None:
+            self.seen.not_of_the_engine += 1
+            return
+        assert [column.name for column in plan.columns] == [name for name, _ in theirs["columns"]], where
+        mine = shown_rows(found, [column.field for column in plan.columns])
+        types = [column.field.type for column in plan.columns]
+        ours, others = Counter(lines(mine, types)), Counter(lines(theirs["rows"], types))
+        more, less = list((ours - others).elements())[:3], list((others - ours).elements())[:3]
+        assert not more and not less, f"{where}: {theirs['columns']}\nours: {more}\ntheirs: {less}"
+        self.seen.compared += 1
+        self.seen.rows += len(mine)
+
+
+def lines(rows_: list[list[Any]], types: Sequence[DataType]) -> list[str]:
+    """Return each row as a text."""
+    return [json.dumps([_sorted(value, type_) for value, type_ in zip(row, types, strict=True)]) for row in rows_]
+
+
+def _sorted(value: Any, type_: DataType) -> Any:
+    """Return a value with the entries of its maps in one order: the engine has another one, by chance."""
+    if value is None:
+        return None
+    match type_.root:
+        case "ROW":
+            return [_sorted(each, field.type) for each, field in zip(value, type_.fields, strict=True)]
+        case "ARRAY":
+            return [_sorted(each, type_.children[0]) for each in value]
+        case "MAP":
+            return sorted(([key, _sorted(each, type_.children[1])] for key, each in value), key=json.dumps)
+    return value
