@@ -44,6 +44,7 @@ COMMANDS = (
     manifests.compact_manifest,
     repair.remove_unexisting_files,
     repair.remove_unexisting_manifests,
+    repair.clean_deletion_vectors,
     repair.repair_hints,
     roots.tags,
     changes.create_tag,

@@ -1,4 +1,4 @@
-"""The commands that repair a table: leave out what is lost, correct hints."""
+"""The commands that repair a table: leave out what is lost or gone, correct hints."""
 
 from lakesweep.cli.command import Typed, command
 from lakesweep.runs.parameters import repair as given
@@ -36,6 +36,24 @@ def remove_unexisting_manifests(typed: Typed) -> int:
     files are missing, too, the status is `damaged`. A missing manifest list, index manifest or snapshot cannot be
     repaired. The rules of a fleet policy that count here are `pause`, `catalog_type` and `catalog_lock`. Prints the
     plan, and changes nothing without --execute.
+    """
+    return typed.run()
+
+
+@command(
+    given.CLEAN_DELETION_VECTORS,
+    "lakesweep clean-deletion-vectors s3://lake/sales.db/orders",
+    "lakesweep clean-deletion-vectors /data/orders --catalog-type filesystem --execute",
+)
+def clean_deletion_vectors(typed: Typed) -> int:
+    """Leave deletion vectors of files that are gone out of a table, by a new snapshot with the same rows.
+
+    Drops and overwrites by pypaimon leave such vectors, and so do full compactions by Paimon up to 1.4. Beside one,
+    Paimon cannot drop, overwrite or compact a partition without buckets. A file is gone if no manifest of the newest
+    snapshot adds it; one that only the store lost is not. The vectors of all other files stay, byte by byte. A table
+    whose options turn vectors off is left alone. A delete or compaction by Paimon that runs meanwhile may have to run
+    again. The rules of a fleet policy that count here are `pause`, `catalog_type` and `catalog_lock`. Prints the plan,
+    and changes nothing without --execute.
     """
     return typed.run()
 

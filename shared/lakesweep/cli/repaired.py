@@ -1,4 +1,4 @@
-"""What a repair leaves out of a table, and which hints it corrects, as text."""
+"""What a repair leaves out of a table, which vectors a cleaning leaves out, and which hints are corrected, as text."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,13 +16,19 @@ NAMED_BY = 6
 def repair_lines(
     commits: Document, size: Callable[[int], str], time: Callable[[int | None], str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield a word and a sentence for each fact about a repair; an empty word continues a list.
+    """Return a word and a sentence for each fact about a repair; an empty word continues a list.
 
     Args:
-        commits: `commits` of a report; see `RepairReport.to_json`.
+        commits: `commits` of a report; see `RepairReport.to_json` and `VectorsReport.to_json`.
         size: Renders a number of bytes.
         time: Renders epoch milliseconds.
     """
+    return _vector_lines(commits, size) if "kept_vectors" in commits else _lost_lines(commits, size, time)
+
+
+def _lost_lines(
+    commits: Document, size: Callable[[int], str], time: Callable[[int | None], str]
+) -> Iterator[tuple[str, str]]:
     lost = commits["lost"]
     for partition in commits["partitions"][:FIRST]:
         rows, files = _counted(partition["rows"], "row"), _counted(partition["files"], "file")
@@ -66,6 +72,38 @@ def _rest(commits: Document) -> Iterator[tuple[str, str]]:
         yield "accept", f"--accept-loss {commits['loss_id']} if all of this is lost for good"
     if not commits["made"] and any(commits["lost"].values()):
         yield "catalog", commits["catalog"] or "not declared"
+
+
+def _vector_lines(commits: Document, size: Callable[[int], str]) -> Iterator[tuple[str, str]]:
+    for file in commits["index_files"][:FIRST]:
+        where = f"{file['partition']}, " if file["partition"] else ""
+        yield (
+            "index",
+            f"{file['path']}: {file['dangling']} of {_counted(file['vectors'], 'vector')}, {size(file['bytes'])}, "
+            f"{where}bucket {file['bucket']}",
+        )
+    count = commits["index_file_count"]
+    if count > FIRST:
+        yield "index", f"and {count - FIRST} more"
+    if count:
+        what = _counted(commits["dangling_vectors"], "deletion vector")
+        files = f"{count} of {_counted(commits['all_index_files'], 'index file')} ({size(commits['bytes'])})"
+        yield "vectors", f"{what} of files that are gone, in {files}"
+    written = commits["written"]
+    if written["index_files"]:
+        kept = _counted(commits["kept_vectors"], "vector")
+        new = _counted(written["index_files"], "new index file")
+        yield "copy", f"the other {kept} of these files, into {new} ({size(written['bytes'])})"
+    for commit in commits["made"]:
+        attempts = f"; attempt {commit['attempts']}, since others committed first" if commit["attempts"] > 1 else ""
+        yield (
+            "commit",
+            f"snapshot {commit['snapshot_id']}: the same rows, and no vector of a file that is gone{attempts}",
+        )
+    if count:
+        yield "files", "none is deleted by a commit; former index files stay while a snapshot, tag or branch names them"
+        if not commits["made"]:
+            yield "catalog", commits["catalog"] or "not declared"
 
 
 def hint_lines(hints: Sequence[Document]) -> Iterator[tuple[str, str]]:

@@ -114,7 +114,7 @@ def _commits(document: Document) -> Iterator[str]:
     words = {"operation": document["operation"], "next_due": human_time(commits.get("next_due_ms"))}
     if "back" in commits:
         words["time"] = exact_time(commits["target"]["time_ms"])
-    is_repair = "lost_files" in commits
+    is_repair = not commits.keys().isdisjoint(("lost_files", "kept_vectors"))
     lines = repair_lines(commits, human_bytes, human_time) if is_repair else commit_lines(commits, words, human_bytes)
     for name, text in lines:
         yield _field(name, text) if name else f"  {text}"

@@ -20,9 +20,9 @@ from lakesweep.format.snapshot_writer import properties_of, unknown_fields
 from lakesweep.format.values.json_document import describe, shorten
 from lakesweep.model.policy import OWNED_BY_FILES
 
-Kind = Literal["drop", "compact_manifest", "repair", "rollback"]
+Kind = Literal["drop", "compact_manifest", "repair", "rollback", "vectors"]
 """`drop`: files leave the table, as in drops, truncation and expiry. `repair`: what does not exist leaves it.
-`rollback`: files of an older version return."""
+`rollback`: files of an older version return. `vectors`: deletion vectors of files that are gone leave the index."""
 
 MANIFEST_FORMAT = "manifest_format"
 """Code of a table whose manifests and lists have a format that Lakesweep does not write."""
@@ -33,14 +33,21 @@ _INSTEAD: Mapping[Kind, str] = {
     "compact_manifest": "in Paimon instead (CALL sys.compact_manifest)",
     "repair": "in Paimon instead (CALL sys.remove_unexisting_files or CALL sys.remove_unexisting_manifests)",
     "rollback": "in Paimon 2.0 or later instead (CALL sys.rollback_to_as_latest)",
+    "vectors": "in another way (Paimon has no command for it)",
 }
 _WHAT: Mapping[Kind, str] = {
     "drop": "drop partitions",
     "compact_manifest": "compact manifests",
     "repair": "repair the table",
     "rollback": "roll back as latest",
+    "vectors": "clean deletion vectors",
 }
 
+_NO_ROW_CHANGES = frozenset[Kind]({"compact_manifest", "vectors"})
+_WHY_WHOLE_ROWS: Mapping[Kind, str] = {
+    "repair": "the columns of a row may lie in several files, so rows would lose only some of them",
+    "vectors": "the columns of a row may lie in several files, so a vector may count for more files than it names",
+}
 _FALLBACKS = ("scan.fallback-branch", "scan.fallback-snapshot-branch", "scan.fallback-delta-branch")
 _COMMIT_OPTIONS = frozenset(
     f"commit.{name}"
@@ -102,13 +109,16 @@ def refuse_commit(
     options = schema.options
     for check in (_check_type, _check_manifests, _check_commit_options, _check_strict_mode):
         check(options, kind)
-    if kind == "repair":
+    if kind in _WHY_WHOLE_ROWS:
         _check_columns(options, kind)
     if kind != "compact_manifest":
         _check_told(schema, kind)
+    warnings: tuple[str, ...] = ()
+    if kind not in _NO_ROW_CHANGES:
         _check_sequences(options, base, base_body, kind)
     refuse_unknown(base, base_body, kind)
-    warnings = () if kind == "compact_manifest" else _fallback(options, kind, fallback_reappears)
+    if kind not in _NO_ROW_CHANGES:
+        warnings = _fallback(options, kind, fallback_reappears)
     _check_catalog(catalog, kind)
     return warnings
 
@@ -149,8 +159,7 @@ def _check_strict_mode(options: Mapping[str, str], kind: Kind) -> None:
 def _check_columns(options: Mapping[str, str], kind: Kind) -> None:
     option = "data-evolution.enabled"
     if _word(options, option) not in ("", "false"):
-        why = "the columns of a row may lie in several files, so rows would lose only some of them"
-        raise _refusal(options, option, why, _instead(kind), code="data_evolution")
+        raise _refusal(options, option, _WHY_WHOLE_ROWS[kind], _instead(kind), code="data_evolution")
 
 
 def _check_told(schema: TableSchema, kind: Kind) -> None:

@@ -174,7 +174,7 @@ def test_a_pass_asks_for_nothing_else(step: RunReport) -> None:
 def test_every_operation_that_commits_is_known() -> None:
     """The declaration of an operation says it, so that a new one needs no other word."""
     known = {name for name in SIGNATURES if commits_snapshot(name, {})}
-    repairs = {"remove-unexisting-files", "remove-unexisting-manifests"}
+    repairs = {"remove-unexisting-files", "remove-unexisting-manifests", "clean-deletion-vectors"}
     assert known == {"drop-partition", "truncate", "expire-partitions", "compact-manifest"} | repairs
     assert known.issuperset(OF_PASSES)
 

@@ -44,6 +44,7 @@ OPTIONS = {
     "changelog.num-retained.max": "100",
     "changelog.time-retained": "3650 d",
     "changelog-producer": "input",
+    "deletion-vectors.enabled": "true",
     "tag.automatic-creation": "process-time",
     "sink.process-time-zone": "UTC",
 }
@@ -81,12 +82,13 @@ def write_lake(folder: Path) -> None:
     began_ms, tick_ms = int(BEGAN.timestamp() * 1000), 7_200_000
     table = TableBuilder(LocalStore(str(folder)), primary_keys=["id"], options=OPTIONS, start_ms=began_ms)
     for number in range(FIRST, NEWEST + 1):
-        changes = [f"-F{number - 1}"] if number > FIRST else []
+        changes = [f"-F{number - 1}"] if number > FIRST else ["+G1", "+G2"]
         time_ms = began_ms + (number - FIRST) * tick_ms
         table.commit(
             *changes,
             f"+F{number}",
             changelog=[f"+C{number}"],
+            index={"I": {f"F{number - 1}": [1]}} if number == NEWEST else None,  # a vector of a file that is gone
             snapshot_id=number,
             time_ms=time_ms,
             document={"watermark": time_ms},

@@ -17,6 +17,7 @@ COMMANDS = {
     "compact_manifest": "CALL sys.compact_manifest",
     "repair": "CALL sys.remove_unexisting_files",
     "rollback": "CALL sys.rollback_to_as_latest",
+    "vectors": "Paimon has no command for it",
 }
 SNAPSHOT: dict[str, object] = {
     "version": 3,
@@ -75,16 +76,18 @@ def refusal(kind: Kind, options: Mapping[str, str] | None = None, **more: object
 
 ROWS_GO: tuple[Kind, ...] = ("drop", "repair", "rollback")
 """Kinds that change rows."""
+TOLD: tuple[Kind, ...] = (*ROWS_GO, "vectors")
+"""Kinds of which Paimon may tell others."""
 REFUSED: list[tuple[dict[str, str], str, tuple[Kind, ...]]] = [
-    ({"metadata.iceberg.storage": "table-location"}, "needs_engine_callbacks", ROWS_GO),
-    ({"metadata.iceberg.storage": "Hadoop-Catalog"}, "needs_engine_callbacks", ROWS_GO),
-    ({"metadata.iceberg.storage": "later-word"}, "needs_engine_callbacks", ROWS_GO),
-    ({"metastore.partitioned-table": "TRUE"}, "metastore_partitions", ROWS_GO),
-    ({"metastore.partitioned-table": "maybe"}, "metastore_partitions", ROWS_GO),
-    ({"metastore.tag-to-partition": "dt"}, "needs_engine_callbacks", ROWS_GO),
-    ({"metastore.tag-to-partition.preview": "process-time"}, "needs_engine_callbacks", ROWS_GO),
-    ({"commit.callbacks": "com.example.Notify"}, "needs_engine_callbacks", ROWS_GO),
-    ({"chain-table.enabled": "true"}, "needs_engine_callbacks", ROWS_GO),
+    ({"metadata.iceberg.storage": "table-location"}, "needs_engine_callbacks", TOLD),
+    ({"metadata.iceberg.storage": "Hadoop-Catalog"}, "needs_engine_callbacks", TOLD),
+    ({"metadata.iceberg.storage": "later-word"}, "needs_engine_callbacks", TOLD),
+    ({"metastore.partitioned-table": "TRUE"}, "metastore_partitions", TOLD),
+    ({"metastore.partitioned-table": "maybe"}, "metastore_partitions", TOLD),
+    ({"metastore.tag-to-partition": "dt"}, "needs_engine_callbacks", TOLD),
+    ({"metastore.tag-to-partition.preview": "process-time"}, "needs_engine_callbacks", TOLD),
+    ({"commit.callbacks": "com.example.Notify"}, "needs_engine_callbacks", TOLD),
+    ({"chain-table.enabled": "true"}, "needs_engine_callbacks", TOLD),
     (STRICT, "strict_mode", KINDS),
     ({"scan.fallback-branch": "old"}, "fallback_branch", ROWS_GO),
     ({"scan.fallback-snapshot-branch": "old"}, "fallback_branch", ROWS_GO),
@@ -93,7 +96,7 @@ REFUSED: list[tuple[dict[str, str], str, tuple[Kind, ...]]] = [
     ({"manifest.format": "Parquet"}, "manifest_format", KINDS),
     ({"manifest-sort.enabled": "true"}, "manifest_sort", ("compact_manifest",)),
     ({"write.sequence-number-init-mode": "snapshot"}, "sequence_property", ROWS_GO),
-    ({"data-evolution.enabled": "true"}, "data_evolution", ("repair",)),
+    ({"data-evolution.enabled": "true"}, "data_evolution", ("repair", "vectors")),
     ({"commit.later-rule": "1"}, "unknown_commit_option", KINDS),
     ({"commit.callback.params": "1"}, "unknown_commit_option", KINDS),
     ({"commit.": ""}, "unknown_commit_option", KINDS),

@@ -19,7 +19,7 @@ from lakesweep.operations.orphans import local as remove_orphan_files
 from lakesweep.operations.partitions import drop_partition, expire_partitions, truncate
 from lakesweep.operations.registered.partitions import folded_options
 from lakesweep.operations.registry import OPERATIONS, run_operation
-from lakesweep.operations.repair import remove_unexisting_files, remove_unexisting_manifests, repair_hints
+from lakesweep.operations.repair import dangling, remove_unexisting_files, remove_unexisting_manifests, repair_hints
 from lakesweep.operations.retention import expire_changelogs, expire_consumers, expire_snapshots
 from lakesweep.operations.tags import create as create_tag
 from lakesweep.operations.tags import delete as delete_tag
@@ -82,6 +82,7 @@ def test_every_operation_is_declared_once() -> None:
         *(drop_partition.OPERATION, truncate.OPERATION, expire_partitions.OPERATION),
         compact_manifest.OPERATION,
         *(remove_unexisting_files.OPERATION, remove_unexisting_manifests.OPERATION, repair_hints.OPERATION),
+        dangling.OPERATION,
         *(create_branch.OPERATION, delete_branch.OPERATION, fast_forward.OPERATION, undo.OPERATION, maintain.OPERATION),
     }
 
@@ -211,7 +212,9 @@ def test_an_operation_by_name() -> None:
 
 def test_no_such_operation() -> None:
     """The sentence says what there is."""
-    with pytest.raises(UsageError, match=r"expected one of clear-consumers, .*expire-snapshots, .*maintain") as raised:
+    with pytest.raises(
+        UsageError, match=r"expected one of clean-deletion-vectors, clear-consumers, .*expire-snapshots, .*maintain"
+    ) as raised:
         run_operation(table_of(MemoryStore()), "expire-snapshot", {}, execute=False)
     assert raised.value.code == "unknown_operation"
 

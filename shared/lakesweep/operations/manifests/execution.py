@@ -13,7 +13,6 @@ from lakesweep.commit.base import Base
 from lakesweep.commit.environment import Attempt, Committed, Prepared
 from lakesweep.commit.manifest_options import Manifests, manifests_of
 from lakesweep.commit.next_snapshot import Change, next_snapshot
-from lakesweep.errors import RefusedError
 from lakesweep.format.identity_digests import identity_digest
 from lakesweep.format.manifest import ManifestMeta
 from lakesweep.format.manifest_list_writer import RawList, write_manifest_list
@@ -31,13 +30,12 @@ from lakesweep.operations.manifests.rules.due import ListLength, length_in, stat
 from lakesweep.operations.manifests.rules.figures import figures_of, saved_requests
 from lakesweep.runs.committing.opened import Opened
 from lakesweep.runs.committing.run import CommitRun
+from lakesweep.runs.committing.size import check_entries
 from lakesweep.runs.session import Table
 from lakesweep.storage.clock import Stopwatch
 from lakesweep.table.contents.strict import StrictMetadata
 
 OPERATION = "compact-manifest"
-TOO_LARGE = "too_large_for_function"
-"""Code of a compaction for which a function has no time."""
 
 
 class Execution:
@@ -129,13 +127,7 @@ def check_size(table: Table, metas: Sequence[ManifestMeta], how: Manifests, type
         RefusedError: It has not.
     """
     entries = entries_to_read(metas, how.target_bytes, is_partitioned=bool(types))
-    if table.most_entries is not None and entries > table.most_entries:
-        raise RefusedError(
-            f"table {table.ref}: its {len(metas)} manifests have {entries} entries to read, too many for a function; "
-            f"expected {table.most_entries} at most, or `lakesweep {OPERATION} TABLE --execute` on a machine without a "
-            "time limit",
-            code=TOO_LARGE,
-        )
+    check_entries(table, OPERATION, len(metas), entries)
 
 
 def length_of(base: Base, arguments: CompactManifestArguments, lists: Sequence[RawList]) -> ListLength:

@@ -111,11 +111,39 @@ def without_lost(
 
 def _kept(index: RawIndex, entry: IndexEntry, lost: frozenset[str], paths: TablePaths, store: Store) -> Kept:
     """Read the vectors that stay, and make sure that they can be written."""
+    path = path_within(entry, paths)
+    return kept_of(index, entry, lost, store.read(path, MAX_METADATA_BYTES).data, path)
+
+
+def path_within(entry: IndexEntry, paths: TablePaths) -> str:
+    """Return where an index file lies.
+
+    Raises:
+        UnsupportedFormatError: It lies outside the table (`external_paths`).
+    """
     path = paths.index_file(entry)
     if is_external(path):
-        raise UnsupportedFormatError(f"{path}: expected an index file in the table, found one outside")
-    found = read_index_file(store.read(path, MAX_METADATA_BYTES).data, entry, path)
-    named = zip((each[0] for each in entry.vectors), found, strict=True)
+        raise UnsupportedFormatError(
+            f"{path}: expected an index file in the table, found one outside", code="external_paths"
+        )
+    return path
+
+
+def kept_of(index: RawIndex, entry: IndexEntry, lost: frozenset[str], body: bytes, path: str) -> Kept:
+    """Return the vectors of an index file that stay, and make sure that they can be written.
+
+    Args:
+        index: The index manifest.
+        entry: Of the index file.
+        lost: Names of data files whose vectors do not stay.
+        body: The index file.
+        path: Its path, for messages.
+
+    Raises:
+        FormatError: The index file is damaged.
+        UnsupportedFormatError: The index manifest cannot have a new entry.
+    """
+    named = zip((each[0] for each in entry.vectors), read_index_file(body, entry, path), strict=True)
     vectors = tuple((name, vector) for name, vector in named if name not in lost)
     try:
         (made,) = write_index_files(vectors, None)

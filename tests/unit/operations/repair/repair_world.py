@@ -1,7 +1,9 @@
 """A table in memory that loses objects, and an independent look at what its newest snapshot has."""
 
 import io
+import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import fastavro
@@ -9,6 +11,7 @@ import fastavro
 from lakesweep.model.commits.repair import RepairReport
 from lakesweep.model.report import RunReport
 from lakesweep.operations.repair.arguments import RepairArguments
+from lakesweep.operations.repair.clean_deletion_vectors import clean_deletion_vectors
 from lakesweep.operations.repair.remove_unexisting_files import remove_unexisting_files
 from lakesweep.operations.repair.remove_unexisting_manifests import remove_unexisting_manifests
 from lakesweep.runs.committing.catalog import Catalog
@@ -55,11 +58,24 @@ class RepairWorld(World):
         given = RepairArguments(**{"catalog": FILES, **arguments})
         return run(self.maintainer(switch).table, given, execute=execute)
 
+    def clean(
+        self, switch: Switch | None = None, *, execute: bool = True, most: int | None = None, **arguments: Any
+    ) -> RunReport:
+        """Run `clean-deletion-vectors`."""
+        given = RepairArguments(**{"catalog": FILES, **arguments})
+        table = replace(self.maintainer(switch).table, most_entries=most)
+        return clean_deletion_vectors(table, given, execute=execute)
+
     def newest(self) -> RootNeeds:
         """Read the newest snapshot with everything that it needs."""
         folder = "" if self.branch == "main" else f"branch/branch-{self.branch}/"
         newest = self.ids(f"{folder}snapshot")[-1]
         return TableReader(self.store, self.table.externals).read(f"{folder}snapshot/snapshot-{newest}")
+
+    def newest_document(self) -> dict[str, Any]:
+        """Return the newest snapshot as it is written."""
+        document: dict[str, Any] = json.loads(self.store.read(f"snapshot/snapshot-{self.ids()[-1]}").data)
+        return document
 
     def live(self) -> set[str]:
         """Return the symbols of the live files of the newest snapshot."""
@@ -101,3 +117,34 @@ def same_but(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> set[str
     changed = {path for path, body in before.items() if after.get(path) != body}
     assert changed <= hints, changed
     return set(after) - set(before)
+
+
+def index_rows(world: RepairWorld, snapshot_id: int | None = None) -> list[dict[str, Any]]:
+    """Return the rows of a snapshot's index manifest, by default the newest snapshot's."""
+    document = world.newest_document()
+    if snapshot_id is not None:
+        document = json.loads(world.store.read(f"snapshot/snapshot-{snapshot_id}").data)
+    return world.records(document["indexManifest"])
+
+
+def vectors_of(world: RepairWorld, snapshot_id: int | None = None) -> dict[str, bytes]:
+    """Return data file -> its vector, as bytes, by what an index manifest says of places."""
+    found = {}
+    for row in index_rows(world, snapshot_id):
+        if row["_INDEX_TYPE"] != "DELETION_VECTORS":
+            continue
+        body = world.store.read(index_path(world, row)).data
+        assert (row["_FILE_SIZE"], row["_ROW_COUNT"]) == (len(body), len(row["_DELETIONS_VECTORS_RANGES"]))
+        end = 1
+        for each in row["_DELETIONS_VECTORS_RANGES"]:
+            assert each["f1"] == end, "vectors lie without gaps, in their order"
+            end += 8 + int.from_bytes(body[end : end + 4], "big")
+            found[each["f0"]] = body[each["f1"] : end]
+        assert end == len(body)
+    return found
+
+
+def index_path(world: RepairWorld, row: dict[str, Any]) -> str:
+    """Return where an index file lies."""
+    (path,) = (key for key in world.etags() if key.endswith(f"/{row['_FILE_NAME']}"))
+    return path

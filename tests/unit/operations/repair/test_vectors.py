@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 
 from tests.support.memory_store import MemoryStore
-from tests.unit.operations.repair.repair_world import RepairWorld, repair_of, same_but, vanish
+from tests.unit.operations.repair.repair_world import (
+    RepairWorld,
+    index_rows,
+    repair_of,
+    same_but,
+    vanish,
+    vectors_of,
+)
 
 UNAWARE = {"bucket": "-1", "deletion-vectors.enabled": "true"}
 
@@ -18,25 +25,6 @@ def world_with(vectors: dict[str, dict[str, list[int]]], **table: Any) -> Repair
     return world
 
 
-def index_rows(world: RepairWorld) -> list[dict[str, Any]]:
-    return world.records(world.newest().document["indexManifest"])
-
-
-def vectors_of(world: RepairWorld) -> dict[str, bytes]:
-    """Return data file -> its vector, as bytes, by what the newest index manifest says of places."""
-    found = {}
-    for row in index_rows(world):
-        body = world.store.read(f"index/{row['_FILE_NAME']}").data
-        assert (row["_FILE_SIZE"], row["_ROW_COUNT"]) == (len(body), len(row["_DELETIONS_VECTORS_RANGES"]))
-        end = 1
-        for each in row["_DELETIONS_VECTORS_RANGES"]:
-            assert each["f1"] == end, "vectors lie without gaps, in their order"
-            end += 8 + int.from_bytes(body[end : end + 4], "big")
-            found[each["f0"]] = body[each["f1"] : end]
-        assert end == len(body)
-    return found
-
-
 @pytest.mark.parametrize("wide", [False, True], ids=["32 bit", "64 bit"])
 @pytest.mark.parametrize("order", ["ABC", "BAC", "ACB"])
 def test_a_new_index_file_has_the_other_vectors(order: str, wide: bool) -> None:
@@ -45,7 +33,7 @@ def test_a_new_index_file_has_the_other_vectors(order: str, wide: bool) -> None:
     world = world_with(vectors, options=options)
     old = world.table.model("snapshot/snapshot-1")
     before = world.everywhere()
-    expected = {name: data for name, data in _built(world).items() if name != _name(world, "B")}
+    expected = {name: data for name, data in vectors_of(world, 1).items() if name != _name(world, "B")}
     report = world.files()
     assert report.status == "done" and not report.warnings
     assert repair_of(report).dangling_vectors == 1
@@ -59,14 +47,10 @@ def test_a_new_index_file_has_the_other_vectors(order: str, wide: bool) -> None:
 
 def test_an_index_file_of_lost_files_alone_is_left_out_and_others_are_copied() -> None:
     world = world_with({"I": {"B": [1]}, "J": {"A": [2], "C": [3]}})
-    (_, kept) = index_rows_of(world)
+    (_, kept) = index_rows(world, 1)
     report = world.files()
     assert repair_of(report).dangling_vectors == 1
     assert index_rows(world) == [kept]
-
-
-def index_rows_of(world: RepairWorld) -> list[dict[str, Any]]:
-    return world.records(world.table.document("snapshot/snapshot-1")["indexManifest"])
 
 
 def test_all_vectors_gone_leaves_a_file_without_rows() -> None:
@@ -142,7 +126,7 @@ def test_vectors_that_are_large_get_several_index_files() -> None:
         {"I": {"A": [1], "B": [2], "C": [3]}},
         options={**UNAWARE, "deletion-vector.index-file.target-size": "1 b"},
     )
-    expected = {name: data for name, data in _built(world).items() if name != _name(world, "B")}
+    expected = {name: data for name, data in vectors_of(world, 1).items() if name != _name(world, "B")}
     assert world.files().status == "done"
     assert vectors_of(world) == expected
     assert len(index_rows(world)) == 2
@@ -172,12 +156,3 @@ def test_an_index_of_keys_stays() -> None:
 
 def _name(world: RepairWorld, symbol: str) -> str:
     return world.table.path(symbol).rpartition("/")[2]
-
-
-def _built(world: RepairWorld) -> dict[str, bytes]:
-    """Return data file -> its vector, as bytes, as the builder wrote them."""
-    (index,) = world.table.model("snapshot/snapshot-1").index
-    body, found = world.store.read(index.path).data, {}
-    for name, offset, _, _ in index.ranges or ():
-        found[name] = body[offset : offset + 8 + int.from_bytes(body[offset : offset + 4], "big")]
-    return found
