@@ -1,0 +1,1 @@
+"""Conditions on rows. `where` reads them and asks statistics, `arrow` filters rows."""
