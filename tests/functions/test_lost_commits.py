@@ -37,7 +37,10 @@ class Raced(Deployment):
 
     def replace_newest(self) -> dict[str, Any]:
         """Put another snapshot in the place of the newest one. It was made before that was written."""
-        path = f"snapshot/snapshot-{self.snapshots()[-1]}"
+        return self.replace(self.snapshots()[-1])
+
+    def replace(self, snapshot_id: int) -> dict[str, Any]:
+        path = f"snapshot/snapshot-{snapshot_id}"
         document = json.loads(self.store().read(path).data)
         document |= {"uuid": "11111111-1111-4111-8111-111111111111", "commitUser": "racer"}
         self.store().put(path, json.dumps(document).encode())
@@ -84,6 +87,15 @@ def test_a_writer_that_comes_late() -> None:
     (answer,) = deployed.run(deployed.commit())
     assert answer.metrics["GetRequests"] == 4
     assert counted(deployed.run(deployed.replace_newest())) == {"CommitsLost": 1}
+
+
+def test_a_writer_that_comes_after_the_next_commit() -> None:
+    """Also the event of the next commit was handled before, in a batch of its own."""
+    deployed = Raced()
+    deployed.run(deployed.commit())
+    replaced = deployed.snapshots()[-1]
+    deployed.run(deployed.commit())
+    assert counted(deployed.run(deployed.replace(replaced))) == {"CommitsLost": 1}
 
 
 def test_the_sweep_notices_what_no_event_told_of() -> None:

@@ -19,6 +19,7 @@ from typing import Any
 from lakesweep.control.state import read_states
 from lakesweep.model.commits.lost import LostCommit
 from lakesweep.model.commits.seen import Announced
+from lakesweep.model.roots import branch_dir
 from lakesweep.operations.maintenance.triage import lag_of, triage
 from lakesweep.storage.store import Store
 from tests.support.memory_store import MemoryStore
@@ -34,14 +35,23 @@ class DigestStore(MemoryStore):
     """ETags are digests, and times whole seconds, as on S3."""
 
     _data = b""
+    _in_parts = False
 
     def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         self._data = data
         return super().put(key, data, if_absent=if_absent, if_match=if_match)
 
+    def upload_in_parts(self, key: str) -> None:
+        """Write an object again as a multipart upload of one part."""
+        self._in_parts = True
+        self.put(key, self.read(key).data)
+        self._in_parts = False
+
     def _next(self) -> str:
         super()._next()
-        return hashlib.md5(self._data, usedforsecurity=False).hexdigest()
+        digest = hashlib.md5(self._data, usedforsecurity=False)
+        of_parts = hashlib.md5(digest.digest(), usedforsecurity=False).hexdigest()
+        return f"{of_parts}-1" if self._in_parts else digest.hexdigest()
 
 
 @dataclass
@@ -75,40 +85,59 @@ class ReplacingWorld(World):
 
     # What writers do.
 
-    def commit(self, table: TableBuilder | None = None, *, user: str = "") -> int:
-        """Commit a file: the snapshot is made now, and written some milliseconds later."""
+    def commit(self, table: TableBuilder | None = None, *, user: str = "", skew_s: int = 0) -> int:
+        """Commit a file: the snapshot is made now, and written some milliseconds later.
+
+        Args:
+            table: The branch.
+            user: The commit user.
+            skew_s: The writer's clock is ahead by so much.
+        """
         table = table or self.table
-        made_ms = self.now_ms
+        made_ms = self.now_ms + skew_s * SECOND_MS
         self.later(0.05)
         number = next(self._numbers)
         snapshot_id = table.commit(f"+N{number}", time_ms=made_ms, user=user or f"writer-{number}", merge_base=True)
         self.announce(table.branch_name, snapshot_id)
         return snapshot_id
 
-    def replace_snapshot(self, snapshot_id: int, *, made_before_s: float = 0.03, after_s: float = 0.2) -> str:
+    def replace_snapshot(
+        self,
+        snapshot_id: int,
+        *,
+        made_before_s: float = 0.03,
+        after_s: float = 0.2,
+        skew_s: int = 0,
+        branch: str = "main",
+    ) -> str:
         """Replace a snapshot, as a writer does that had tested for it before it was there. Return its commit user.
 
         Args:
             snapshot_id: The snapshot.
             made_before_s: The new one was made so long before the other one was written.
             after_s: It is written so long after the other one.
+            skew_s: The writer's clock is ahead by so much.
+            branch: Of the snapshot.
         """
         number = next(self._numbers)
-        path = f"snapshot/snapshot-{snapshot_id}"
-        written_ms = next(each.modified_ms for each in self.store.list("snapshot/") if each.key == path)
+        folder = f"{branch_dir(branch)}snapshot/"
+        path = f"{folder}snapshot-{snapshot_id}"
+        written_ms = next(each.modified_ms for each in self.store.list(folder) if each.key == path)
         document = json.loads(self.store.read(path).data)
         lists = {
             key: f"manifest-list-{stable_uuid(f'{key} {number}')}-0"
             for key in ("baseManifestList", "deltaManifestList")
         }
+        made_ms, now_ms = written_ms - int(made_before_s * 1000), self.now_ms
+        self.now_ms = made_ms
         for key, name in lists.items():
             self.store.put(f"manifest/{name}", self.store.read(f"manifest/{document[key]}").data)
         document |= lists
         document |= {"uuid": stable_uuid(f"replaced {number}"), "commitUser": f"racer-{number}"}
-        document["timeMillis"] = min(written_ms, document["timeMillis"] + 50) - int(made_before_s * 1000)
-        self.now_ms = max(self.now_ms, written_ms + int(after_s * 1000))
+        document["timeMillis"] = made_ms + skew_s * SECOND_MS
+        self.now_ms = max(now_ms, written_ms + int(after_s * 1000))
         self.store.put(path, json.dumps(document, indent=2).encode())
-        self.announce("main", snapshot_id)
+        self.announce(branch, snapshot_id)
         return f"racer-{number}"
 
     def announce(self, branch: str, snapshot_id: int) -> None:

@@ -32,9 +32,9 @@ class RecentCommits:
         return (each for each in self._known.get(branch, ()) if etags.get(each.id, each.etag) != each.etag)
 
     def keep(self, branch: Branch, announced: Iterable[Announced]) -> None:
-        """Keep the newest of some snapshots, for the branches of the latest batches."""
-        self._known.pop(branch, None)
-        self._known[branch] = tuple(sorted(announced)[-MOST_SEEN:])
+        """Keep the newest snapshots that were announced, for the branches of the latest batches."""
+        known = self._known.pop(branch, ())
+        self._known[branch] = tuple(sorted({*known, *announced})[-MOST_SEEN:])
         if len(self._known) > _MOST_BRANCHES:
             del self._known[next(iter(self._known))]
 

@@ -11,7 +11,7 @@ from lakesweep.model.commits.replaced import Around, FoundSnapshot, Verdict, jud
 from lakesweep.model.identity import number_of
 from lakesweep.model.roots import branch_dir
 from lakesweep.storage.store import Body
-from lakesweep.table.documents import MAX_DOCUMENT_BYTES
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES, prepared_ms
 
 _BECAME: Mapping[Verdict, str] = {
     "replaced": "another writer replaced it",
@@ -44,7 +44,7 @@ def became(env: CommitEnvironment, record: CommitRecord, base: Base) -> tuple[st
     did, then, is_new = "was about to commit", "another writer committed first, or replaced it", False
     if record.state == "published":
         known = env.known()
-        verdict = _verdict(record, found, snapshot, base, known)
+        verdict = _verdict(env, record, found, snapshot, base, known)
         did, then = "committed", _BECAME[verdict]
         is_new = verdict == "replaced" and record.seen.key not in known.judged  # otherwise a pass has told it
     sentence = (
@@ -54,7 +54,9 @@ def became(env: CommitEnvironment, record: CommitRecord, base: Base) -> tuple[st
     return sentence, is_new
 
 
-def _verdict(record: CommitRecord, body: Body, snapshot: Snapshot | None, base: Base, known: Known) -> Verdict:
+def _verdict(
+    env: CommitEnvironment, record: CommitRecord, body: Body, snapshot: Snapshot | None, base: Base, known: Known
+) -> Verdict:
     """Tell what happened to the last commit, given that another snapshot is in its place."""
     if not record.modified_ms:
         return "replaced"  # an earlier version made this record, without a time
@@ -64,6 +66,7 @@ def _verdict(record: CommitRecord, body: Body, snapshot: Snapshot | None, base: 
         size_bytes=len(body.data),
         snapshot=snapshot,
         is_digest=True,  # another uuid means other bytes
+        prepared_ms=0 if snapshot is None else prepared_ms(env.table, snapshot),
     )
     return judge(record.seen, found, Around(first_schema_ms=base.first_schema_ms, rewritten_ms=known.rewritten_ms))
 

@@ -72,6 +72,11 @@ def clock_ms(table: Table) -> int:
     return table.clock_ms()
 
 
+def newest_listed(table: Table) -> int | None:
+    """Return the newest snapshot of a branch by one listing, `None` if there is none."""
+    return max(_listed_from(table, 1, MAX_AHEAD), default=None)
+
+
 def latest_hint(table: Table) -> int | None:
     """Return the id in the branch's LATEST, `None` without that hint."""
     return read_hint(table.store, f"{branch_dir(table.ref.branch)}snapshot/LATEST")
@@ -245,8 +250,9 @@ def _answers(table: Table, state: BranchState, own: BranchListing, min_interval_
     if not own.snapshots or own.schemas[-1].name != str(state.schema_id):
         return False
     newest = own.snapshots[-1].id
-    if not any(each.id == state.latest_id and state.is_latest(each.etag) for each in own.snapshots):
-        return False  # a rollback happened, so a pass must look
+    found = {each.id: each.etag for each in own.snapshots}
+    if not state.is_latest(found.get(state.latest_id)) or not state.are_same(found):
+        return False  # a rollback or a replacement happened, so a pass must look
     if not state.wants_nothing(newest, now_ms):
         return False
     return not _makes_tag(table, state, newest)

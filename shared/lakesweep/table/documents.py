@@ -236,3 +236,10 @@ def read_tags(store: Store, refs: Sequence[RootRef]) -> Iterator[tuple[RootRef, 
                 yield ref, error
             else:
                 yield ref, TagDocument(ref, tag, data)
+
+
+def prepared_ms(store: Store, snapshot: Snapshot) -> int:
+    """Return when the store wrote a snapshot's delta manifest list, 0 if it is not there. Costs one listing."""
+    key = f"manifest/{snapshot.delta_manifest_list}"
+    listed = (each for page in store.list_range("manifest/", key[:-1], key) for each in page)
+    return next((each.modified_ms for each in listed if each.key == key), 0)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lakesweep.format.snapshot import Snapshot, snapshot_of
-from lakesweep.model.commits.replaced import Around, FoundSnapshot, Verdict, judge
+from lakesweep.model.commits.replaced import Around, FoundSnapshot, Verdict, judge, judge_gone
 from lakesweep.model.commits.seen import SeenSnapshot
 
 T = 1_800_000_000_000
@@ -47,6 +47,71 @@ def found(made_ms: int = -30, written_ms: int = 0, **changes: Any) -> FoundSnaps
 )
 def test_the_time_when_the_new_one_was_made(made_ms: int, written_ms: int, seen_ms: int, verdict: Verdict) -> None:
     assert judge(replace(SEEN, seen_ms=seen_ms), found(made_ms, written_ms), EMPTY) == verdict
+
+
+@pytest.mark.parametrize(
+    ("prepared_ms", "made_ms", "written_ms", "verdict"),
+    [
+        (-1000, -3_600_000, 0, "replaced"),  # whatever the clock of the writer says
+        (-1000, 3_600_000, 0, "replaced"),
+        (-1000, 3_600_000, 9000, "replaced"),
+        (-1000, -30, 59_000, "replaced"),
+        (-1000, -30, 61_000, "unclear"),  # an old document was copied
+        (2000, -3_600_000, 2000, "rolled_back"),
+        (2000, -30, 2000, "rolled_back"),
+        (2000, 3_600_000, 2000, "rolled_back"),
+        (0, 900, 0, "replaced"),  # within one second, the commit time decides
+        (0, 1101, 2000, "unclear"),
+        (0, -3_600_000, 0, "replaced"),  # unless it is wrong
+        (0, 3_600_000, 2000, "replaced"),
+        (1000, 1050, 1000, "replaced"),
+        (1000, 1150, 1000, "unclear"),
+        (1000, -30_000, 1000, "unclear"),  # a doubt: the clock is wrong, and the list was written after the second
+        (1000, 30_000, 1000, "unclear"),
+    ],
+)
+def test_the_time_of_the_manifest_list(prepared_ms: int, made_ms: int, written_ms: int, verdict: Verdict) -> None:
+    assert judge(SEEN, found(made_ms, written_ms, prepared_ms=T + prepared_ms), EMPTY) == verdict
+
+
+@pytest.mark.parametrize(("prepared_ms", "verdict"), [(122, "replaced"), (300, "unclear"), (1300, "rolled_back")])
+def test_the_list_in_a_store_with_exact_times(prepared_ms: int, verdict: Verdict) -> None:
+    exact = replace(SEEN, modified_ms=T + 123)
+    assert judge(exact, found(prepared_ms + 20, 1500, prepared_ms=T + prepared_ms), EMPTY) == verdict
+
+
+@pytest.mark.parametrize("made_ms", [-30, -3_600_000])
+def test_the_age_of_a_document_beside_a_later_one(made_ms: int) -> None:
+    """A writer with a wrong clock replaces a snapshot now, and somebody restores an old one."""
+    around = Around(is_later_same=True)
+    assert judge(SEEN, found(made_ms, 5000, prepared_ms=T - 1000), around) == "replaced"
+    assert judge(SEEN, found(made_ms, 5000, prepared_ms=T - 90_000), around) == "unclear"
+    copied = judge(SeenSnapshot(7, 0, T), found(-3_600_000, 5000, prepared_ms=T - 1000), EMPTY)
+    assert copied == "unclear", "somebody copied the whole table"
+
+
+@pytest.mark.parametrize(
+    ("apart_ms", "sizes", "around", "verdict"),
+    [
+        (0, (500, 501), EMPTY, "replaced"),
+        (1000, (500, 501), EMPTY, "replaced"),
+        (2000, (500, 501), EMPTY, "unclear"),
+        (61_000, (500, 501), EMPTY, "rolled_back"),
+        (0, (500, 500), EMPTY, "unclear"),  # one put that was sent twice
+        (0, (500, 501), Around(rewritten_ms=T), "rolled_back"),
+        (0, (500, 501), Around(first_schema_ms=T + 1), "rolled_back"),
+    ],
+)
+def test_two_of_one_id_that_has_expired(
+    apart_ms: int, sizes: tuple[int, int], around: Around, verdict: Verdict
+) -> None:
+    before, after = (SeenSnapshot(7, 70 + n, T + n * apart_ms, size) for n, size in enumerate(sizes))
+    assert judge_gone(before, after, around) == verdict
+    assert judge_gone(replace(before, modified_ms=0), after, around) == "rolled_back"
+
+
+def test_the_same_bytes_under_another_etag() -> None:
+    assert judge(SEEN, found(same=frozenset({70})), EMPTY) == "same"
 
 
 def test_a_store_with_exact_times() -> None:

@@ -36,7 +36,8 @@ class LostCommit:
 
     def sentence(self) -> str:
         """Return the warning about it."""
-        by = f"{_user(self.now)}, made at {_time(self.now.time_ms)}"
+        now = self.now
+        by = f"{_user(now)}, " + (f"made at {_time(now.time_ms)}" if now.time_ms else f"at {_time(now.modified_ms)}")
         if self.is_ours:
             return f"{self.path}: another writer replaced this snapshot of Lakesweep, {by}; {SEE}"
         return (

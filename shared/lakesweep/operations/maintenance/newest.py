@@ -6,8 +6,9 @@ Lakesweep in the lease. Only where another snapshot has the id of one that was s
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 from lakesweep.control.commit_record import CommitRecord
@@ -16,14 +17,14 @@ from lakesweep.errors import FormatError, ObjectNotFoundError, StorageError, Uns
 from lakesweep.format.snapshot import Snapshot, parse_snapshot
 from lakesweep.format.tag import parse_tag
 from lakesweep.model.commits.lost import Looked, LostCommit, doubt
-from lakesweep.model.commits.replaced import Around, FoundSnapshot, Verdict, judge
+from lakesweep.model.commits.replaced import Around, FoundSnapshot, Verdict, judge, judge_gone
 from lakesweep.model.commits.seen import MOST_SEEN, Announced, SeenSnapshot
 from lakesweep.model.identity import number_of
-from lakesweep.model.roots import RootRef
+from lakesweep.model.roots import RootRef, branch_dir
 from lakesweep.model.safety import GRAIN_MS
 from lakesweep.runs.view import TableView
 from lakesweep.storage.wrappers.remembering import RememberingStore
-from lakesweep.table.documents import MAX_DOCUMENT_BYTES
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES, prepared_ms
 
 _MOST_JUDGED = 20
 """So many are remembered as told. Their events may come again for some days."""
@@ -95,6 +96,16 @@ class _Comparing:
                 lost.append(LostCommit(ref.path, seen, _as_seen(ref, self._look.listed_ms).reading(found.snapshot)))
             elif verdict == "unclear":
                 warnings.append(doubt(ref.path, seen))
+        for seen, now in self._expired():
+            if seen.key in judged:
+                continue
+            judged.append(seen.key)
+            path = f"{branch_dir(self._view.own.name)}snapshot/snapshot-{seen.id}"
+            verdict = judge_gone(seen, now, self._around(()))
+            if verdict == "replaced":
+                lost.append(LostCommit(path, seen, now))
+            elif verdict == "unclear":
+                warnings.append(doubt(path, seen))
         return Looked(
             newest=self._newest(),
             judged=tuple(judged[-_MOST_JUDGED:]),
@@ -118,6 +129,15 @@ class _Comparing:
                 is_ours = seen.is_ours or seen.number in of_ours
                 found.setdefault(seen.key, replace(seen, is_ours=is_ours))
         yield from found.values()
+
+    def _expired(self) -> Iterator[tuple[SeenSnapshot, SeenSnapshot]]:
+        """Yield pairs of snapshots with one id that has expired by now, the older one first."""
+        first_id = min(self._listed, default=0)
+        seen = {each.key: each for each in (*(each.seen for each in self._look.announced), *self._seen)}
+        gone = sorted(
+            (each for each in seen.values() if each.id < first_id), key=lambda each: (each.id, each.modified_ms)
+        )
+        yield from ((one, other) for one, other in pairwise(gone) if one.id == other.id)
 
     def _overwritten(self) -> Iterator[SeenSnapshot]:
         """Yield snapshots that events announce, and that were written after a later one. Nothing tells what they were.
@@ -145,28 +165,40 @@ class _Comparing:
             return None
         if body.etag != ref.etag:
             return None
-        digest = hashlib.md5(body.data, usedforsecurity=False).hexdigest()
+        digest = hashlib.md5(body.data, usedforsecurity=False)
+        in_one_part = hashlib.md5(digest.digest(), usedforsecurity=False).hexdigest()
         snapshot = _parsed(parse_snapshot, body.data, ref.path)
-        return FoundSnapshot(number_of(ref.etag), ref.modified_ms, ref.size_bytes, snapshot, digest == ref.etag)
+        return FoundSnapshot(
+            number=number_of(ref.etag),
+            modified_ms=ref.modified_ms,
+            size_bytes=ref.size_bytes,
+            snapshot=snapshot,
+            is_digest=digest.hexdigest() == ref.etag,
+            prepared_ms=0 if snapshot is None else prepared_ms(self._view.table.store, snapshot),
+            same=frozenset(map(number_of, (digest.hexdigest(), f"{in_one_part}-1"))),
+        )
 
     def _judge(self, seen: SeenSnapshot, ref: RootRef, found: FoundSnapshot) -> Verdict:
         known = next((each for each in self._seen if each.id == seen.id and self._is_same(each)), None)
         if known is not None and known.modified_ms + GRAIN_MS < seen.modified_ms:
             return "rolled_back"  # somebody restored what was there before
-        view = self._view
-        later = [self._is_same(each) for each in self._seen if each.id > seen.id]
-        around = Around(
-            first_id=view.own.snapshots[0].id,
-            first_schema_ms=view.own.schemas[0].modified_ms if view.own.schemas else 0,
-            rewritten_ms=self._known.rewritten_ms,
-            is_later_same=any(later),
-            is_later_gone=not all(later),
-        )
+        around = self._around([self._is_same(each) for each in self._seen if each.id > seen.id])
         verdict = judge(seen, found, around)
         if verdict not in ("replaced", "unclear"):
             return verdict
         around = replace(around, is_copy=self._is_copy(ref, found.snapshot), below=self._below(ref))
         return judge(seen, found, around)
+
+    def _around(self, later: Sequence[bool]) -> Around:
+        """Return what one listing tells; `later`: which later snapshots are the same."""
+        own = self._view.own
+        return Around(
+            first_id=own.snapshots[0].id,
+            first_schema_ms=own.schemas[0].modified_ms if own.schemas else 0,
+            rewritten_ms=self._known.rewritten_ms,
+            is_later_same=any(later),
+            is_later_gone=not all(later),
+        )
 
     def _is_copy(self, ref: RootRef, snapshot: Snapshot | None) -> bool:
         """Tell whether another branch, or a tag, had the snapshot before. A tag that was made of it is later."""

@@ -15,7 +15,15 @@ from lakesweep.model.commits.seen import Announced
 from lakesweep.model.identity import number_of
 from lakesweep.model.roots import branch_dir
 from lakesweep.model.safety import CLOCK_ERROR_MS
-from lakesweep.runs.pass_state import answers, clock_ms, is_latest_there, last_pass, latest_hint, newest_since
+from lakesweep.runs.pass_state import (
+    answers,
+    clock_ms,
+    is_latest_there,
+    last_pass,
+    latest_hint,
+    newest_listed,
+    newest_since,
+)
 from lakesweep.runs.session import Table
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 
@@ -115,7 +123,8 @@ class Lag:
 def lag_of(table: Table, state: BranchState | None) -> Lag | None:
     """Return how long a pass over a branch has been due, `None` if none is due. Costs a listing and at most six reads.
 
-    A branch without a LATEST hint has no snapshot, or its snapshots are not found quickly. Events report its commits.
+    A branch without a LATEST hint has no snapshot, or its snapshots are not found quickly. Until the first pass, events
+    report its commits.
     """
     if state is None or state.checked_ms == 0:
         newest = latest_hint(table)
@@ -135,9 +144,8 @@ def lag_of(table: Table, state: BranchState | None) -> Lag | None:
         since += [state.tags_due_ms] if now_ms >= state.tags_due_ms else []
         since_ms = max(min(since, default=now_ms), checked_ms)
     else:
-        newest = latest_hint(table) if newest is None else newest
-        if newest is None:
-            return None
+        if newest is None and (newest := latest_hint(table) or newest_listed(table)) is None:
+            return None  # the branch is gone
         time_ms = _commit_time_ms(table, state.latest_id + 1) or _commit_time_ms(table, newest) or checked_ms or now_ms
         since_ms = max(time_ms, checked_ms)
     return Lag(newest, max(0, now_ms - since_ms))

@@ -1,0 +1,134 @@
+"""Replaced snapshots that are easily missed, and clean histories that look like a replacement."""
+
+import pytest
+
+from lakesweep.operations.maintenance.all_branches import maintain_all_branches
+from lakesweep.operations.maintenance.maintain import MaintainArguments
+from lakesweep.storage.store import DeleteRequest
+from tests.support.replacing import ReplacingWorld
+
+
+def seen_world(commits: int = 5, *, apart_s: float = 10, **words: bool) -> ReplacingWorld:
+    """Return a table whose commits a pass has seen."""
+    world = ReplacingWorld(**words)
+    for _ in range(commits):
+        world.commit()
+        world.later(apart_s)
+    world.look()
+    world.events.clear()
+    return world
+
+
+def ids(found: object) -> list[int]:
+    return [each.now.id for each in found]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("replaced", [5, 3])
+def test_a_pass_over_all_branches_notices(replaced: int) -> None:
+    world = seen_world()
+    world.replace_snapshot(replaced)
+    report = maintain_all_branches(world.maintainer().table, MaintainArguments(), execute=True)
+    assert ids(report.all_lost()) == [replaced]
+
+
+@pytest.mark.parametrize("replaced", [5, 3])
+def test_a_pass_of_the_command_notices(replaced: int) -> None:
+    world = seen_world()
+    world.replace_snapshot(replaced)
+    assert ids(world.maintain().all_lost()) == [replaced]
+
+
+@pytest.mark.parametrize("replaced", [5, 3])
+def test_a_sweep_without_a_hint_notices(replaced: int) -> None:
+    world = seen_world()
+    world.replace_snapshot(replaced)
+    world.store.delete([DeleteRequest("snapshot/LATEST")])
+    assert ids(world.sweep()) == [replaced]
+
+
+@pytest.mark.parametrize("skew_s", [-3600, -30, -10, 0, 10, 30, 3600])
+@pytest.mark.parametrize("after_s", [1.2, 4, 15, 600])
+def test_a_rollback_and_a_writer_whose_clock_is_wrong(skew_s: int, after_s: float) -> None:
+    world = seen_world()
+    world.roll_back()
+    world.later(after_s)
+    world.commit(skew_s=skew_s)
+    world.deliver()
+    world.sweep()
+    assert world.told.lost == []
+
+
+@pytest.mark.parametrize("skew_s", [-3600, -30, -10, 0, 10, 30, 3600])
+@pytest.mark.parametrize("after_s", [0.2, 3, 20])
+def test_a_race_and_a_writer_whose_clock_is_wrong(skew_s: int, after_s: float) -> None:
+    world = seen_world()
+    world.replace_snapshot(5, skew_s=skew_s, after_s=after_s)
+    assert ids(world.deliver()) == [5]
+
+
+def test_a_state_that_was_lost_over_night() -> None:
+    world = seen_world()
+    world.control.put(world.area.prefix + "state.json", b"{}")
+    world.commit()
+    world.replace_snapshot(6)
+    assert ids(world.deliver()) == [6]
+    assert world.sweep() == []
+
+
+def test_on_a_branch() -> None:
+    world = seen_world()
+    world.table.tag("t", 3)
+    branch = world.table.branch("b1", from_tag="t")
+    world.commit(branch)
+    world.deliver()
+    world.later(3)
+    world.replace_snapshot(4, branch="b1")
+    assert ids(world.deliver()) == [4]
+    world.later(3)
+    world.commit(branch)
+    world.look("b1")
+    world.events.clear()
+    world.replace_snapshot(5, branch="b1")
+    world.events.clear()
+    assert ids(world.sweep()) == [5]
+
+
+def test_replaced_twice() -> None:
+    world = seen_world()
+    world.commit()
+    world.replace_snapshot(6)
+    world.replace_snapshot(6)
+    world.deliver()
+    world.sweep()
+    assert ids(world.told.lost) == [6, 6]
+    assert len({each.lost.number for each in world.told.lost}) == 2
+
+
+def test_replaced_and_expired_before_the_events_come() -> None:
+    world = seen_world()
+    world.commit()
+    world.replace_snapshot(6)
+    late, world.events = world.events, []
+    for _ in range(6):
+        world.later(1)
+        world.commit()
+    world.run("expire-snapshots", retain_max=3, retain_min=1)
+    world.forget_what_is_gone()
+    world.events += late
+    world.deliver()
+    assert ids(world.told.lost) == [6]
+
+
+def test_uploaded_again_in_parts() -> None:
+    """The same bytes with the ETag of a multipart upload."""
+    world = seen_world()
+    world.store.upload_in_parts("snapshot/snapshot-5")
+    world.announce("main", 5)
+    world.deliver()
+    world.sweep()
+    assert (world.told.lost, world.told.doubts) == ([], [])
+    world.store.put("snapshot/snapshot-5", world.store.read("snapshot/snapshot-5").data)
+    world.announce("main", 5)
+    world.deliver()
+    world.sweep()
+    assert (world.told.lost, world.told.doubts) == ([], [])
