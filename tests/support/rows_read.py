@@ -19,10 +19,11 @@ def planned(
     *,
     branch: str = "main",
     columns: Sequence[str] | None = None,
+    where: str | None = None,
     open_store: Callable[[str], Store] | None = None,
 ) -> ReadPlan:
     table = Table(TableRef(store.location, branch), store, None, open_store or _none)
-    return plan_read(table, version or Version(), columns=columns)
+    return plan_read(table, version or Version(), columns=columns, where=where)
 
 
 def arrow_rows(store: Store, plan: ReadPlan, open_store: Callable[[str], Store] | None = None) -> Any:

@@ -23,6 +23,7 @@ from lakesweep.cli.inspect import policy, roots
 from lakesweep.cli.inspect.check import check
 from lakesweep.cli.inspect.explain import explain
 from lakesweep.cli.inspect.files import files
+from lakesweep.cli.inspect.read import read
 from lakesweep.cli.inspect.show import show
 from lakesweep.cli.terminal.output import explain_usage, for_people, print_lines, say, unwritten
 from lakesweep.errors import MaintenanceError, TerminatedError, stop_exit_code, stopped_by
@@ -31,6 +32,7 @@ from lakesweep.storage import stops
 COMMANDS = (
     show,
     files,
+    read,
     explain,
     check,
     expiry.maintain,

@@ -86,6 +86,15 @@ def print_lines(lines: Iterable[str]) -> None:
         _write(sys.stdout, _shown(map(printable, some), sys.stdout))
 
 
+def write_text(text: str) -> None:
+    """Write rows to standard output as they are: they are data, not sentences.
+
+    Raises:
+        OutputError: They could not be written.
+    """
+    _write(sys.stdout, text)
+
+
 def _some(texts: Iterable[str]) -> Iterator[list[str]]:
     upcoming = iter(texts)
     while some := list(islice(upcoming, _AT_ONCE)):

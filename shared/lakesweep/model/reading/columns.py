@@ -33,8 +33,8 @@ class FileColumn:
 
 
 def file_columns(plan: ReadPlan, file: ReadFile) -> tuple[FileColumn, ...]:
-    """Return what a data file has of each column of the result, in their order."""
-    return tuple(FileColumn(column, _found(plan, file, column)) for column in plan.columns)
+    """Return what a data file has of each of `ReadPlan.read_columns`, in their order."""
+    return tuple(FileColumn(column, _found(plan, file, column)) for column in plan.read_columns)
 
 
 def _found(plan: ReadPlan, file: ReadFile, column: ReadColumn) -> DataField | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from lakesweep.format.values.binary_row import decode_row
 from lakesweep.format.values.data_type import DataField, DataType
 from lakesweep.model.vectors import LocatedVector
+from lakesweep.model.where.where import Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,8 @@ class ReadPlan:
     """Id of a schema with which some data file was written -> its columns."""
     splits: tuple[Split, ...]
     counts: ReadCounts
+    where: Where | None = None
+    """Only rows of this condition; `None`: all."""
     external_roots: tuple[str, ...] = ()
     """Where data files and vectors outside the table may lie; see `TableStores`."""
 
@@ -114,19 +117,27 @@ class ReadPlan:
         return replace(self, splits=())
 
     @property
+    def read_columns(self) -> tuple[ReadColumn, ...]:
+        """Return the columns of the result, and after them those that only the condition looks at."""
+        names = frozenset() if self.where is None else self.where.columns
+        names -= {column.name for column in self.columns}
+        more = (field for field in self.fields if field.name in names)
+        return (*self.columns, *(ReadColumn(field, field.name in self.partition_keys) for field in more))
+
+    @property
     def has_kinds(self) -> bool:
         """Tell whether data files have a column `_VALUE_KIND`: rows of other kinds than 0 and 2 are dropped."""
         return bool(self.primary_keys)
 
-    def partition_values(self, file: ReadFile) -> dict[str, object]:
-        """Return partition key -> value of a file's rows; see `decode_row`.
+    def partition_values(self, partition: bytes) -> dict[str, object]:
+        """Return partition key -> value of `ReadFile.partition`; see `decode_row`.
 
         Raises:
             FormatError: The bytes are not of these types.
         """
         types = {each.name: each.type for each in self.fields}
         key_types: list[DataType] = [types[key] for key in self.partition_keys]
-        values = decode_row(file.partition, key_types, f"{file.path}, its partition")
+        values = decode_row(partition, key_types, f"{self.table}, partition {partition[:32].hex()}")
         return dict(zip(self.partition_keys, values, strict=True))
 
 

@@ -6,6 +6,7 @@ The rows of a data file go through these steps, in this order:
    says where each batch begins, also if it has left out row groups.
 2. In primary-key files, rows of a kind other than 0 and 2 are dropped.
 3. Columns are brought to the types and names of the version's schema; partition values and NULLs are added.
+4. Rows are left out for which the condition is not true.
 """
 
 from collections import defaultdict
@@ -17,6 +18,8 @@ from lakesweep.format.values.data_type import DataField, DataType
 from lakesweep.format.vectors.vector import DeletionVector
 from lakesweep.model.reading.columns import KEPT_KINDS, VALUE_KIND, FileColumn, file_columns
 from lakesweep.model.reading.plan import ReadFile, ReadPlan, Split
+from lakesweep.model.reading.pruning import may_match
+from lakesweep.model.where.arrow import to_arrow
 from lakesweep.operations.reading.avro import avro_batches
 from lakesweep.operations.reading.casting import converted
 from lakesweep.operations.reading.object_file import ObjectFile
@@ -30,7 +33,7 @@ from lakesweep.table.stores import TableStores
 from lakesweep.table.vectors import CORRUPT_VECTORS, read_vectors
 
 MISSING = "missing_data_file"
-_READERS = {"parquet": parquet_batches, "orc": orc_batches, "avro": avro_batches}
+_READERS = {"orc": orc_batches, "avro": avro_batches}
 _KIND_FIELD = DataField(2147483645, VALUE_KIND, DataType("TINYINT", nullable=False))
 
 Missing = Callable[[ReadFile], None]
@@ -60,15 +63,22 @@ def read_split(
     """
     vectors = _vectors(stores, plan, split)
     for file in split.files:
+        has_begun = False
         try:
-            yield from _read_file(stores, plan, file, vectors.get(file.path))
+            for batch in _read_file(stores, plan, file, vectors.get(file.path)):
+                has_begun = True
+                yield batch
         except ObjectNotFoundError as error:
-            if on_missing is None:
-                raise RefusedError(
-                    f"table {plan.table}: expected the data file {file.path}, which the version needs, found none",
-                    code=MISSING,
-                ) from error
+            if on_missing is None or has_begun:
+                raise missing_file(plan, file) from error
             on_missing(file)
+
+
+def missing_file(plan: ReadPlan, file: ReadFile) -> RefusedError:
+    """Return the error for a data file that does not exist, or not any more."""
+    return RefusedError(
+        f"table {plan.table}: expected the data file {file.path}, which the version needs, found none", code=MISSING
+    )
 
 
 def _vectors(stores: TableStores, plan: ReadPlan, split: Split) -> Mapping[str, DeletionVector]:
@@ -104,16 +114,36 @@ def _check(plan: ReadPlan, file: ReadFile, vector: DeletionVector) -> None:
 def _read_file(stores: TableStores, plan: ReadPlan, file: ReadFile, vector: DeletionVector | None) -> Iterator[Any]:
     arrow = load_arrow()
     wanted = file_columns(plan, file)
-    values = plan.partition_values(file)
+    values = plan.partition_values(file.partition)
     store, key = stores.resolve(file.path)
     source = ObjectFile(store, key, file.size_bytes)
-    schema = arrow_schema(plan.columns)
-    for first, batch in _READERS[file.format](source, file, _physical(plan, wanted)):
+    schema = arrow_schema(plan.read_columns)
+    for first, batch in _batches(plan, file, source, _physical(plan, wanted)):
         kept = _kept(plan, batch, first, vector)
         left = batch if kept is None else batch.filter(kept)
         if left.num_rows:
             arrays = [_array(file, column, left, values) for column in wanted]
-            yield arrow.RecordBatch.from_arrays(arrays, schema=schema)
+            yield from _matching(plan, arrow.RecordBatch.from_arrays(arrays, schema=schema))
+
+
+def _batches(
+    plan: ReadPlan, file: ReadFile, source: ObjectFile, fields: Sequence[DataField]
+) -> Iterator[tuple[int, Any]]:
+    if file.format != "parquet":
+        return _READERS[file.format](source, file, fields)
+    where = plan.where
+    if where is None:
+        return parquet_batches(source, file, fields)
+    return parquet_batches(source, file, fields, lambda rows, ranges: may_match(where, plan, file, rows, ranges))
+
+
+def _matching(plan: ReadPlan, batch: Any) -> Iterator[Any]:
+    """Yield the rows of a condition, with the columns of the result."""
+    if plan.where is None:
+        yield batch
+        return
+    table = load_arrow().Table.from_batches([batch]).filter(to_arrow(plan.where))
+    yield from (part for part in table.select([column.name for column in plan.columns]).to_batches() if part.num_rows)
 
 
 def _physical(plan: ReadPlan, wanted: Sequence[FileColumn]) -> tuple[DataField, ...]:

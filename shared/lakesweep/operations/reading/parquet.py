@@ -1,25 +1,39 @@
-"""Read a Parquet file row group by row group, and say where in the file each batch begins."""
+"""Read a Parquet file row group by row group, and say where in the file each batch begins.
 
-from collections.abc import Iterator, Sequence
+Row groups whose statistics rule a condition out are not read. Of the statistics, bounds of types are used whose
+physical form is certain: not of decimals with more than 18 digits, and not of nanoseconds.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from io import RawIOBase
 from typing import Any
 
 from lakesweep.errors import FormatError, MaintenanceError
-from lakesweep.format.values.data_type import DataField
+from lakesweep.format.values.binary_row import Timestamp
+from lakesweep.format.values.data_type import DataField, DataType
 from lakesweep.format.values.json_document import shorten
 from lakesweep.model.reading.plan import ReadFile
+from lakesweep.model.where.facts import ColumnRange
 from lakesweep.operations.reading.types import load_arrow
 
 BATCH_ROWS = 16_384
+_PER_MS = {"ms": 1, "us": 1_000}
+
+Choose = Callable[[int, Mapping[str, ColumnRange]], bool]
+"""Tells by the number of rows and the ranges of columns whether some rows may be wanted."""
 
 
-def parquet_batches(source: RawIOBase, file: ReadFile, fields: Sequence[DataField]) -> Iterator[tuple[int, Any]]:
+def parquet_batches(
+    source: RawIOBase, file: ReadFile, fields: Sequence[DataField], choose: Choose | None = None
+) -> Iterator[tuple[int, Any]]:
     """Yield record batches with the position of their first row.
 
     Args:
         source: The file.
         file: What metadata state of it.
         fields: The file's own columns that are wanted. None of them: batches have rows without columns.
+        choose: Chooses row groups; by default all are read.
 
     Raises:
         FormatError: The file is damaged, has another number of rows, or lacks a column.
@@ -37,7 +51,11 @@ def parquet_batches(source: RawIOBase, file: ReadFile, fields: Sequence[DataFiel
             check_columns(names, reader.schema_arrow.names, file.path)
             first = 0
             for number in range(reader.metadata.num_row_groups):
-                end = first + reader.metadata.row_group(number).num_rows
+                group = reader.metadata.row_group(number)
+                end = first + group.num_rows
+                if choose is not None and not choose(group.num_rows, _ranges(group, reader.schema_arrow, fields)):
+                    first = end
+                    continue
                 for batch in reader.iter_batches(BATCH_ROWS, row_groups=[number], columns=names, use_threads=False):
                     yield first, batch.select(names)
                     first += batch.num_rows
@@ -61,3 +79,46 @@ def check_columns(names: Sequence[str], found: Sequence[str], path: str) -> None
     for name in names:
         if found.count(name) != 1:
             raise FormatError(f"{path}: expected one column {name}, as its schema states, found {found.count(name)}")
+
+
+def _ranges(group: Any, schema: Any, fields: Sequence[DataField]) -> dict[str, ColumnRange]:
+    """Return what the statistics of a row group tell of columns that are not nested."""
+    wanted = {field.name: field.type for field in fields}
+    found = {}
+    for number in range(group.num_columns):
+        column = group.column(number)
+        type_ = wanted.get(column.path_in_schema)
+        if type_ is None or not column.is_stats_set:
+            continue
+        stats = column.statistics
+        nulls = stats.null_count if stats.has_null_count else None
+        low = high = None
+        if stats.has_min_max:
+            unit = getattr(schema.field(column.path_in_schema).type, "unit", "")
+            low, high = (_bound(value, type_, stats.physical_type, unit) for value in (stats.min_raw, stats.max_raw))
+        found[column.path_in_schema] = ColumnRange(low, high, nulls)
+    return found
+
+
+def _bound(value: Any, type_: DataType, physical: str, unit: str) -> object:
+    """Return a bound as `decode_row` would, `None` if that is not certain."""
+    match type_.root, value:
+        case ("BOOLEAN", bool()) | ("FLOAT" | "DOUBLE", float()):
+            return value
+        case ("TINYINT" | "SMALLINT" | "INT" | "BIGINT" | "DATE", int()) if not isinstance(value, bool):
+            return value
+        case "TIME", int() if unit == "ms":
+            return value
+        case "DECIMAL", int() if physical in ("INT32", "INT64"):
+            return Decimal(value).scaleb(-(type_.scale or 0))
+        case (("TIMESTAMP" | "TIMESTAMP_LTZ"), int()) if unit in _PER_MS and physical == "INT64":
+            milliseconds, rest = divmod(value, _PER_MS[unit])
+            return Timestamp(milliseconds, rest * 1_000)
+        case (("CHAR" | "VARCHAR"), bytes()):
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                return None
+        case (("BINARY" | "VARBINARY"), bytes()):
+            return value
+    return None

@@ -9,6 +9,7 @@ Source: Paimon `AbstractFileStoreTable#tryTimeTravel`, `SnapshotReaderImpl`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from lakesweep.errors import FormatError, RefusedError, UsageError, some_of
 from lakesweep.format.row_entries import RowEntry
@@ -19,6 +20,7 @@ from lakesweep.model.paths.allowed import is_external
 from lakesweep.model.reading.casts import unsupported
 from lakesweep.model.reading.columns import by_id
 from lakesweep.model.reading.plan import ReadColumn, ReadCounts, ReadFile, ReadPlan, pack
+from lakesweep.model.reading.pruning import may_match, partition_ranges, stated_ranges
 from lakesweep.model.reading.visible import (
     NotReadableError,
     check_buckets,
@@ -28,6 +30,8 @@ from lakesweep.model.reading.visible import (
     skips_level_0,
 )
 from lakesweep.model.roots import BranchListing, Root
+from lakesweep.model.where.facts import ColumnFacts
+from lakesweep.model.where.where import parse_where
 from lakesweep.runs.parameters.time_travel import Version, resolve
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store
@@ -49,6 +53,8 @@ def plan_read(
     version: Version,
     *,
     columns: Sequence[str] | None = None,
+    where: str | None = None,
+    zone: str = "UTC",
     falls_back_to_tags: bool = False,
 ) -> ReadPlan:
     """Return what is to be read of a version.
@@ -57,10 +63,13 @@ def plan_read(
         table: One branch of a table.
         version: The version.
         columns: Names of the wanted columns, in the order of the result; `None` for all.
+        where: A condition on rows; see `parse_where`.
+        zone: The zone of times in it.
         falls_back_to_tags: See `time_travel.resolve`.
 
     Raises:
-        UsageError: More than one version was asked for, or a column does not exist (`no_such_column`).
+        UsageError: More than one version was asked for, a column does not exist (`no_such_column`), or the condition is
+            not valid (`bad_where`).
         RefusedError: This is no table, the version does not exist, or metadata cannot be read. Rows need a merge
             (`needs_merge`) or wait for their bucket (`postponed_files`). Vectors contradict metadata
             (`corrupt_vectors`). A column has a type that is not read, or has changed its type in such a way
@@ -75,20 +84,8 @@ def plan_read(
     schema = latest
     if root is not None and version.given() and root.snapshot.schema_id != latest.id:
         schema = read_schemas(store, own, [root.snapshot.schema_id])[root.snapshot.schema_id]
-    chosen = _columns(table, schema, columns)
-    try:
-        files, counts = _files(store, latest, schema, root)
-        target = parse_memory_bytes(latest.options.get(_TARGET, _TARGET_DEFAULT), _TARGET)
-        open_cost = parse_memory_bytes(latest.options.get(_OPEN_COST, _OPEN_COST_DEFAULT), _OPEN_COST)
-    except NotReadableError as error:
-        raise RefusedError(f"table {table.ref}: {error}", code=error.code) from error
-    except FormatError as error:
-        raise RefusedError(f"table {table.ref}: {error}", code=error.code) from error
-    schemas = _fields(store, own, (latest, schema), files)
-    _check_casts(table, chosen, schemas)
-    outside = [file for file in files if is_external(file.path)]
-    outside += [file for file in files if file.vector is not None and is_external(file.vector.index_file)]
-    return ReadPlan(
+    condition = None if where is None else parse_where(where, schema.fields, zone=zone)
+    plan = ReadPlan(
         table=table.ref.location,
         branch=table.ref.branch,
         snapshot_id=None if root is None else root.snapshot.id,
@@ -97,12 +94,59 @@ def plan_read(
         fields=schema.fields,
         partition_keys=schema.partition_keys,
         primary_keys=schema.primary_keys,
-        columns=chosen,
-        schemas=schemas,
-        splits=pack(files, target, open_cost),
-        counts=counts,
-        external_roots=declared_roots(store.location, read_all_schemas(store, listing)) if outside else (),
+        columns=_columns(table, schema, columns),
+        schemas={},
+        splits=(),
+        counts=ReadCounts(),
+        where=condition,
     )
+    if root is None:
+        return plan
+    try:
+        return _planned(table, own, latest, schema, root, plan)
+    except (NotReadableError, FormatError) as error:
+        raise RefusedError(f"table {table.ref}: {error}", code=error.code) from error
+
+
+def _planned(
+    table: Table, own: BranchListing, latest: TableSchema, schema: TableSchema, root: Root, plan: ReadPlan
+) -> ReadPlan:
+    """Return the plan with its files."""
+    store = table.store
+    check_options(latest.options)
+    every = row_files(store, root)
+    entries = _of_partitions(plan, every)
+    check_buckets(entries)
+    hidden: Sequence[RowEntry] = ()
+    if schema.primary_keys:
+        skips = skips_level_0(latest.options)
+        if skips:
+            hidden = [each for each in entries if each.entry.level == 0]
+            entries = [each for each in entries if each.entry.level > 0]
+        check_raw(entries, skipped_level_0=skips)
+    check_evolution(latest.options, entries)
+    plan = replace(plan, schemas=_fields(store, own, (latest, schema), entries))
+    _check_casts(table, plan)
+    files = tuple(file for entry, file in _files(store, latest, root, entries) if _may_match(plan, entry, file))
+    deleted = [0 if file.vector is None else file.vector.cardinality for file in files]
+    counts = ReadCounts(
+        files=len(files),
+        rows=sum(file.rows for file in files),
+        deleted_rows=None if None in deleted else sum(count for count in deleted if count is not None),
+        pruned_files=len(every) - len(hidden) - len(files),
+        level_0_files=len(hidden),
+        level_0_rows=sum(each.entry.row_count for each in hidden),
+    )
+    target = parse_memory_bytes(latest.options.get(_TARGET, _TARGET_DEFAULT), _TARGET)
+    open_cost = parse_memory_bytes(latest.options.get(_OPEN_COST, _OPEN_COST_DEFAULT), _OPEN_COST)
+    outside = [file for file in files if is_external(file.path)]
+    outside += [file for file in files if file.vector is not None and is_external(file.vector.index_file)]
+    roots = (
+        declared_roots(store.location, read_all_schemas(store, discover(store, ("schema", "branch"))))
+        if outside
+        else ()
+    )
+    return replace(plan, splits=pack(files, target, open_cost), counts=counts, external_roots=roots)
 
 
 def _columns(table: Table, schema: TableSchema, names: Sequence[str] | None) -> tuple[ReadColumn, ...]:
@@ -131,53 +175,53 @@ def _unreadable(type_: DataType) -> str | None:
     return next((found for each in inner if (found := _unreadable(each)) is not None), None)
 
 
+def _of_partitions(plan: ReadPlan, entries: Sequence[RowEntry]) -> Sequence[RowEntry]:
+    """Return the entries of partitions that may have rows of the condition."""
+    where = plan.where
+    if where is None:
+        return entries
+    chosen: dict[bytes, bool] = {}
+    for each in entries:
+        partition = each.entry.partition
+        if partition not in chosen:
+            ranges = partition_ranges(plan.partition_values(partition), 1)
+            chosen[partition] = where.may_match(ColumnFacts(1, ranges))
+    return [each for each in entries if chosen[each.entry.partition]]
+
+
+def _may_match(plan: ReadPlan, entry: RowEntry, file: ReadFile) -> bool:
+    if plan.where is None:
+        return True
+    ranges = stated_ranges(entry, plan.schemas[file.schema_id], file.format)
+    return may_match(plan.where, plan, file, file.rows, ranges)
+
+
 def _files(
-    store: Store, latest: TableSchema, schema: TableSchema, root: Root | None
-) -> tuple[tuple[ReadFile, ...], ReadCounts]:
-    if root is None:
-        return (), ReadCounts()
-    check_options(latest.options)
-    entries: Sequence[RowEntry] = row_files(store, root)
-    check_buckets(entries)
-    hidden: Sequence[RowEntry] = ()
-    if schema.primary_keys:
-        skips = skips_level_0(latest.options)
-        if skips:
-            hidden = [each for each in entries if each.entry.level == 0]
-            entries = [each for each in entries if each.entry.level > 0]
-        check_raw(entries, skipped_level_0=skips)
-    check_evolution(latest.options, entries)
+    store: Store, latest: TableSchema, root: Root, entries: Iterable[RowEntry]
+) -> Iterable[tuple[RowEntry, ReadFile]]:
+    """Return each entry with its file, ascending by path."""
     paths = TablePaths(latest)
     located = locate(store, vector_entries(store, latest, root), paths)
-    files = []
+    found = []
     for each in entries:
         entry = each.entry
         vector = located.get((entry.partition, entry.bucket, entry.file_name))
         if vector is not None:
             check_rows(store, vector, entry)
-        files.append(
-            ReadFile(
-                path=paths.data_file(entry),
-                size_bytes=entry.file_size,
-                rows=entry.row_count,
-                format=_format(store, entry.file_name),
-                schema_id=each.schema_id,
-                level=entry.level,
-                bucket=entry.bucket,
-                partition=entry.partition,
-                vector=vector,
-                write_cols=each.write_cols,
-            )
+        file = ReadFile(
+            path=paths.data_file(entry),
+            size_bytes=entry.file_size,
+            rows=entry.row_count,
+            format=_format(store, entry.file_name),
+            schema_id=each.schema_id,
+            level=entry.level,
+            bucket=entry.bucket,
+            partition=entry.partition,
+            vector=vector,
+            write_cols=each.write_cols,
         )
-    files.sort(key=lambda file: file.path)
-    deleted = [0 if file.vector is None else file.vector.cardinality for file in files]
-    return tuple(files), ReadCounts(
-        files=len(files),
-        rows=sum(file.rows for file in files),
-        deleted_rows=None if None in deleted else sum(count for count in deleted if count is not None),
-        level_0_files=len(hidden),
-        level_0_rows=sum(each.entry.row_count for each in hidden),
-    )
+        found.append((each, file))
+    return sorted(found, key=lambda pair: pair[1].path)
 
 
 def _format(store: Store, name: str) -> str:
@@ -191,18 +235,19 @@ def _format(store: Store, name: str) -> str:
 
 
 def _fields(
-    store: Store, own: BranchListing, known: Iterable[TableSchema], files: Iterable[ReadFile]
+    store: Store, own: BranchListing, known: Iterable[TableSchema], entries: Iterable[RowEntry]
 ) -> Mapping[int, tuple[DataField, ...]]:
-    wanted = {file.schema_id for file in files}
+    """Return id -> columns of each schema with which a file was written."""
+    wanted = {each.schema_id for each in entries}
     found = {schema.id: schema.fields for schema in known if schema.id in wanted}
     missing = sorted(wanted - found.keys())
     return found | {number: schema.fields for number, schema in read_schemas(store, own, missing).items()}
 
 
-def _check_casts(table: Table, columns: Iterable[ReadColumn], schemas: Mapping[int, tuple[DataField, ...]]) -> None:
+def _check_casts(table: Table, plan: ReadPlan) -> None:
     """Make sure that each column can be read from the files of each schema."""
-    for schema_id, fields in schemas.items():
-        for column in columns:
+    for schema_id, fields in plan.schemas.items():
+        for column in plan.read_columns:
             mine = None if column.is_partition else by_id(fields, column.field.id)
             for found, wanted in () if mine is None else unsupported(mine.type, column.field.type):
                 raise RefusedError(

@@ -1,0 +1,117 @@
+"""`read`: the rows of one version, read on this machine. The table is not changed."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from lakesweep.errors import ObjectNotFoundError
+from lakesweep.format.values.data_type import type_name
+from lakesweep.model.reading.plan import ReadFile, ReadPlan
+from lakesweep.operations.reading.arrow import missing_file, read_split, stores_of
+from lakesweep.operations.reading.targets import STREAM, opened
+from lakesweep.runs.session import Table
+from lakesweep.storage.together import waits
+from lakesweep.table.stores import TableStores
+
+_AT_ONCE = 8
+
+Protect = Callable[[ReadPlan], AbstractContextManager[object]]
+"""Keeps the files of a plan from being deleted until the block ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRows:
+    """What a read has written."""
+
+    plan: ReadPlan
+    to: str
+    rows: int
+    missing: tuple[str, ...]
+    """Data files that do not exist, whose rows are left out."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return the document described in `docs/cli_json.md`."""
+        plan, counts = self.plan, self.plan.counts
+        return {
+            "table": plan.table,
+            "branch": plan.branch,
+            "snapshot_id": plan.snapshot_id,
+            "tag": plan.tag,
+            "schema_id": plan.schema_id,
+            "columns": [{"name": column.name, "type": type_name(column.field.type)} for column in plan.columns],
+            "to": self.to,
+            "rows": self.rows,
+            "files": counts.files,
+            "pruned_files": counts.pruned_files,
+            "deleted_rows": counts.deleted_rows,
+            "level_0_files": counts.level_0_files,
+            "level_0_rows": counts.level_0_rows,
+            "missing_files": list(self.missing),
+        }
+
+
+def write_rows(
+    table: Table,
+    plan: ReadPlan,
+    to: str,
+    *,
+    limit: int | None = None,
+    allows_missing: bool = False,
+    emit: Callable[[str], None],
+    protect: Protect = nullcontext,
+) -> ReadRows:
+    """Write the rows of a plan.
+
+    Args:
+        table: The table of the plan.
+        plan: The plan.
+        to: See `targets.opened`. To a stream, no row is written before every data file is known to exist.
+        limit: The most rows; `None` for all.
+        allows_missing: Leave out data files that do not exist.
+        emit: Writes text to the stream.
+        protect: Protects the version while it is read.
+
+    Raises:
+        UsageError: The target is no valid path.
+        RefusedError: The target exists or lies in the table; or as `read_split`.
+        FormatError: A file is damaged. A stream has some of the rows then, a file none.
+        StorageError: A read or write failed.
+    """
+    stores = stores_of(plan, table.store, table.open_store)
+    missing: list[str] = []
+    on_missing = (lambda file: missing.append(file.path)) if allows_missing else None
+    rows = 0
+    with opened(to, plan, emit) as target, protect(plan):
+        if to == STREAM and not allows_missing:
+            _check_present(stores, plan)
+        for number, split in enumerate(plan.splits):
+            if limit is not None and rows >= limit:
+                break
+            for batch in read_split(stores, plan, split, on_missing=on_missing):
+                part = batch if limit is None else batch.slice(0, limit - rows)
+                target.write(number, part)
+                rows += part.num_rows
+                if rows == limit:
+                    break
+    return ReadRows(plan, to, rows, tuple(missing))
+
+
+def _check_present(stores: TableStores, plan: ReadPlan) -> None:
+    """Make sure that every data file exists."""
+
+    def check(file: ReadFile) -> None:
+        store, key = stores.resolve(file.path)
+        try:
+            store.read_range(key, file.size_bytes - 1, 1)
+        except ObjectNotFoundError as error:
+            raise missing_file(plan, file) from error
+
+    files = [file for split in plan.splits for file in split.files]
+    if not waits(stores.table):
+        for file in files:
+            check(file)
+        return
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="present") as pool:
+        for _ in pool.map(check, files):
+            pass

@@ -1,0 +1,161 @@
+"""Where rows are written: one file of Parquet, CSV or JSON lines, a folder of Parquet files, or a stream of JSON lines.
+
+A file or folder appears under its name when all rows are in it, not before. Nothing that exists is replaced. No target
+lies inside the table or its external roots.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from lakesweep.errors import RefusedError, StorageError, UsageError
+from lakesweep.model.reading.plan import ReadPlan
+from lakesweep.operations.reading.texts import csv_head, csv_lines, json_lines
+from lakesweep.operations.reading.types import arrow_schema, load_arrow
+from lakesweep.storage.location import parse_location
+
+STREAM = "-"
+
+
+class Target(Protocol):
+    """Takes rows."""
+
+    def write(self, split: int, batch: Any) -> None:
+        """Write the rows of a record batch.
+
+        Args:
+            split: The number of the split, which ascends.
+            batch: The rows.
+        """
+
+
+@contextmanager
+def opened(path: str, plan: ReadPlan, emit: Callable[[str], None]) -> Iterator[Target]:
+    """Open a target, and give it its name at the end, if no error ended the block.
+
+    Args:
+        path: A path that ends in `.parquet`, `.csv` or `.jsonl`, any other path for a folder, or `-`.
+        plan: The plan.
+        emit: Writes a text of several lines to the stream.
+
+    Raises:
+        UsageError: The path is no local path, or its folder does not exist.
+        RefusedError: Something exists there (`target_exists`), or it lies inside the table (`target_in_table`).
+        StorageError: The disk refused.
+    """
+    if path == STREAM:
+        yield _Lines(emit, plan, json_lines)
+        return
+    final = _checked(path, plan)
+    part = final.with_name(f".{final.name}.{os.getpid()}.part")
+    try:
+        target = _open(part, final, plan)
+        try:
+            yield target
+        finally:
+            target.close()
+        _check_free(final)
+        part.rename(final)
+    except OSError as error:
+        raise StorageError(f"{final}: expected to write rows there, but the disk refused: {error}") from error
+    finally:
+        with suppress(OSError):
+            shutil.rmtree(part) if part.is_dir() else part.unlink()
+
+
+def _checked(path: str, plan: ReadPlan) -> Path:
+    if "://" in path:
+        raise UsageError(f"--to {path}: expected a path on this machine")
+    final = Path(path)
+    if not final.absolute().parent.is_dir():
+        raise UsageError(f"--to {path}: expected a folder {final.absolute().parent}, found none")
+    place = parse_location(str(final))
+    for root in (plan.table, *plan.external_roots):
+        try:
+            within = parse_location(root)
+        except UsageError:  # no store of this machine
+            continue
+        if within.contains(place):
+            raise RefusedError(
+                f"--to {path}: expected a path outside the table, found one inside {root}", code="target_in_table"
+            )
+    _check_free(final)
+    return final
+
+
+def _check_free(final: Path) -> None:
+    if os.path.lexists(final):
+        raise RefusedError(f"--to {final}: expected a new file or folder, found one that exists", code="target_exists")
+
+
+def _open(part: Path, final: Path, plan: ReadPlan) -> "_File":
+    match final.suffix.lower():
+        case ".parquet":
+            return _Parquet(part, plan)
+        case ".csv":
+            return _Text(part, plan, csv_lines, csv_head([column.field for column in plan.columns]))
+        case ".jsonl":
+            return _Text(part, plan, json_lines)
+    part.mkdir()
+    return _Folder(part, plan)
+
+
+class _File(Target, Protocol):
+    def close(self) -> None: ...
+
+
+class _Lines:
+    def __init__(self, emit: Callable[[str], object], plan: ReadPlan, lines: Callable[..., Iterator[str]]) -> None:
+        self._emit = emit
+        self._lines = lines
+        self._fields = [column.field for column in plan.columns]
+
+    def write(self, split: int, batch: Any) -> None:
+        self._emit("".join(self._lines(batch, self._fields)))
+
+
+class _Text(_Lines):
+    def __init__(self, path: Path, plan: ReadPlan, lines: Callable[..., Iterator[str]], head: str = "") -> None:
+        self._file = path.open("w", encoding="utf-8", newline="")
+        super().__init__(self._file.write, plan, lines)
+        self._file.write(head)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Parquet:
+    def __init__(self, path: Path, plan: ReadPlan) -> None:
+        load_arrow()
+        from pyarrow import parquet
+
+        self._writer = parquet.ParquetWriter(path, arrow_schema(plan.columns), compression="zstd")
+
+    def write(self, split: int, batch: Any) -> None:
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _Folder:
+    """A Parquet file for each split with rows; one without rows, if there are none at all."""
+
+    def __init__(self, path: Path, plan: ReadPlan) -> None:
+        self._path = path
+        self._plan = plan
+        self._split: int | None = None
+        self._file: _Parquet | None = None
+
+    def write(self, split: int, batch: Any) -> None:
+        if self._file is None or split != self._split:
+            if self._file is not None:
+                self._file.close()
+            self._split, self._file = split, _Parquet(self._path / f"part-{split:05d}.parquet", self._plan)
+        self._file.write(split, batch)
+
+    def close(self) -> None:
+        (self._file or _Parquet(self._path / "part-00000.parquet", self._plan)).close()
