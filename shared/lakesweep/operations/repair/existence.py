@@ -4,8 +4,7 @@ Two answers have to agree: a listing of the place does not show the file, and a 
 answer (no permission, throttling, a time-out) leaves it open, so nothing may be given up. Three things only look like
 losses, and are refused, too:
 
-- No object at all below the root, before the reads or after them: a disk may not be mounted, or the address may be
-  wrong.
+- No object at all below the root, after the reads: a disk may not be mounted, or the address may be wrong.
 - A file where the path has a folder, on a local disk: what put it there may hide the folder.
 - A file of this name elsewhere in the table: an option may have changed where readers look.
 """
@@ -78,7 +77,7 @@ class Existence:
         """List the table, and each external root that has one of these paths. Return which of them were not there.
 
         Raises:
-            RefusedError: A root is not declared, or shows no object at all (`existence_unknown`).
+            RefusedError: A root is not declared (`existence_unknown`).
             StorageError: A listing failed.
         """
         found, names = Unlisted(), set[bytes]()
@@ -95,8 +94,7 @@ class Existence:
             self._discard(found, names, self.store, "")
         for root, store in roots.items():
             left = len(found.paths)
-            if not self._discard(found, names, store, f"{root}/"):
-                raise self._empty(root)
+            self._discard(found, names, store, f"{root}/")
             if len(found.paths) == left:
                 found.empty_roots.append(root)
         return found
@@ -105,7 +103,7 @@ class Existence:
         """Return the paths at which the store says that there is no object.
 
         Raises:
-            RefusedError: It gives another answer than yes or no (`existence_unknown`).
+            RefusedError: It gives another answer than yes or no, or a root shows no object (`existence_unknown`).
         """
         absent = set()
         for path, answer in self._asked(list(dict.fromkeys(paths))):
@@ -116,7 +114,10 @@ class Existence:
         # A root that is gone has no object for any path. So it has to show one after the answers.
         for root, (store, _) in self._by_root(absent).items():
             if next(iter(store.list("")), None) is None:
-                raise self._empty(root)
+                raise self._unknown(
+                    f"{root} shows no object at all; expected some, since the place may only be out of reach. If it "
+                    "is really empty, put any object there"
+                )
         return frozenset(absent)
 
     def kept(self, paths: Collection[str]) -> Kept:
@@ -153,19 +154,17 @@ class Existence:
             self._stores = TableStores(self.store, rules, self.table.open_store)
         return self._stores
 
-    def _discard(self, unlisted: Unlisted, names: Collection[bytes], store: Store, prefix: str) -> bool:
-        """Take out what a store lists; tell whether it lists anything."""
-        is_there = False
+    def _discard(self, unlisted: Unlisted, names: Collection[bytes], store: Store, prefix: str) -> None:
+        """Take out what a store lists."""
         with closing(list_all(store)) as pages:
             for page in pages:
                 self.table.check_time("the listing of a repair")
                 for each in page:
-                    is_there, path = True, f"{prefix}{each.key}"
+                    path = f"{prefix}{each.key}"
                     if (key := name_hash(path)) in unlisted.paths:
                         unlisted.paths.remove(key)
                     elif (name := name_hash(base_name(path))) in names:
                         unlisted.elsewhere[name] = path
-        return is_there
 
     def _asked(self, paths: Sequence[str]) -> Iterator[tuple[str, object]]:
         inside = [path for path in paths if not is_external(path)]
@@ -187,12 +186,6 @@ class Existence:
             root = (self.stores().root_of(path) or path) if is_external(path) else self.store.location
             found.setdefault(root, (store, []))[1].append((path, key))
         return found
-
-    def _empty(self, root: str) -> RefusedError:
-        return self._unknown(
-            f"{root} shows no object at all; expected some, since the place may only be out of reach. If it is really "
-            "empty, put any object there"
-        )
 
     def _unknown(self, why: str) -> RefusedError:
         return unknown(self.table, why)
