@@ -9,17 +9,28 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lakesweep.model.commits.repair import RepairReport
+from lakesweep.model.report import RunReport
+from lakesweep.operations.repair.arguments import RepairArguments
+from lakesweep.operations.repair.remove_unexisting_files import remove_unexisting_files
+from lakesweep.runs.committing.catalog import Catalog
+from lakesweep.storage.local.store import LocalStore
 from tests.differential import ours
 from tests.differential.commit_readers import readers
 from tests.differential.commit_tables import Kind
 from tests.differential.engine import Engine, EngineError
 from tests.differential.metadata_edit import LISTS, newest_snapshot, records_of
 from tests.differential.written_tables import APPEND, PRIMARY_KEY, kind_of, write
+from tests.support.acting import Acting
+from tests.support.faulty_store import FaultyStore, Switch
+from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 
 pytestmark = pytest.mark.differential
 
@@ -120,6 +131,47 @@ def test_a_data_file(engine: Engine, tmp_path: Path, repaired: Callable[..., dic
     assert _newest(location)["totalRecordCount"] == total - file["rows"]
     if kind.shape == "append":
         assert after["a"] == before["a"] - file["rows"]
+    _on_top(engine, table, kind)
+
+
+DECLARED = Catalog("filesystem", has_lock=True)
+MEANWHILE: Mapping[str, Callable[[Engine, str], object]] = {
+    "append": lambda engine, table: engine("put", table=table, rows=[["a", "7", "java"], ["b", "7", "java"]]),
+    "overwrite": lambda engine, table: engine("put", table=table, rows=[["a", "7", "java"]], overwrite=True),
+    "drop": lambda engine, table: engine("drop_partitions", table=table, specs=[{"p": "a"}]),
+    "delete": lambda engine, table: engine("dv_delete", table=table, n=2),
+    "expire": lambda engine, table: engine("expire", table=table, retain_max=1, retain_min=1, time_retain_s=0),
+}
+
+
+@pytest.mark.parametrize("act", MEANWHILE)
+@pytest.mark.parametrize("when", ["manifest/", "snapshot/snapshot-"])
+def test_a_writer_commits_meanwhile(engine: Engine, when: str, act: str) -> None:
+    """Right before the first file of the repair, or right before its snapshot: as if it had come after the repair."""
+    kind, table = KINDS[4], f"d.meanwhile_{act}_{when.partition('/')[0]}"
+    write(engine, table, kind)
+    location, before = engine.location(table), _judged(engine, table, kind)
+    newest = [root for root in engine("references", table=table) if root["kind"] == "snapshot"][-1]
+    lost = next(path for path in newest["files"] if "p=a/" in path and "/data-" in path)
+    (location / lost).unlink()
+    copy = f"{table}_copy"
+    shutil.copytree(location, engine.location(copy))
+
+    def repair(name: str, switch: Switch) -> RunReport:
+        store = FaultyStore(LocalStore(str(engine.location(name))), switch, "table")
+        target = Maintainer(store, control=MemoryStore()).table
+        shown = remove_unexisting_files(target, arguments := RepairArguments(DECLARED), execute=False).commits
+        assert isinstance(shown, RepairReport)
+        return remove_unexisting_files(target, replace(arguments, accept_loss=shown.loss_id), execute=True)
+
+    acting = Acting(lambda name: name.startswith(f"table put {when}"), lambda: MEANWHILE[act](engine, table))
+    report = repair(table, acting)
+    assert acting.has_acted
+    assert report.told_status == ("nothing_to_do" if act in ("overwrite", "drop") else "done"), report
+    assert repair(copy, Switch()).told_status == "done"
+    MEANWHILE[act](engine, copy)
+    assert engine("judge", table=table)["rows"] == engine("judge", table=copy)["rows"]
+    assert _judged(engine, table, kind) == _judged(engine, copy, kind) != before
     _on_top(engine, table, kind)
 
 
