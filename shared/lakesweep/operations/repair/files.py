@@ -137,12 +137,14 @@ def doubts_of_versions(kept: Kept) -> Iterator[Doubt]:
             "restorable",
             f"the bucket's versions still have {len(kept.hidden)} of them, such as {min(kept.hidden)}; lakesweep "
             "explain TABLE FILE says how to restore it",
+            is_of_versions=True,
         )
     if kept.doubtful:
         yield Doubt(
             "maybe_restorable",
             f"the bucket may still have {len(kept.doubtful)} of them in some version, such as {min(kept.doubtful)}; "
             "it does not say, or it has more than one deletion of that file",
+            is_of_versions=True,
         )
 
 

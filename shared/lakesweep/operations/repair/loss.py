@@ -31,6 +31,8 @@ class Doubt:
 
     code: str
     why: str
+    is_of_versions: bool = False
+    """Not everybody may see versions. So a plan and its execution may differ in this, and still find the same loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,8 @@ class Loss:
     def to_accept(self) -> frozenset[tuple[str, str]]:
         """Everything that a caller has to accept; empty if no rows are given up."""
         paths = [*(file.path for file in self.report.files), *(each.path for each in self.report.manifests)]
-        return frozenset({*(("lost", path) for path in paths), *(("doubt", each.code) for each in self.doubts)})
+        doubts = (each.code for each in self.doubts if not each.is_of_versions)
+        return frozenset({*(("lost", path) for path in paths), *(("doubt", code) for code in doubts)})
 
     @property
     def id(self) -> str | None:

@@ -100,15 +100,30 @@ def test_a_part_of_the_accepted_loss_is_accepted_in_a_later_attempt() -> None:
 
 
 def test_the_id_names_the_loss_and_its_doubts() -> None:
-    """A commit of somebody else does not change it. A file more, and a file that the bucket still has, do."""
-    world = lossy("B")
+    """A commit of somebody else does not change it. A file more does, and a partition of which no file is left."""
+    world = RepairWorld()
+    world.table.commit("+A", "+B", "+C", "+D", "+E", partition=("x",))
+    world.lose(world.table.path("A"))
     first = repair_of(world.files(execute=False)).loss_id
-    world.table.commit("+F", partition=("dF",))
+    world.table.commit("+F", "+G", "+H", "+I", partition=("y",))
     assert repair_of(world.files(execute=False)).loss_id == first
-    world.lose(world.table.path("C"))
-    assert repair_of(world.files(execute=False)).loss_id not in (None, first)
-    versioned = lossy("B", versioned=True)
-    assert repair_of(versioned.files(execute=False)).loss_id not in (None, first)
+    world.table.commit("-B", "-C", "-D", "-E", kind="OVERWRITE")
+    doubtful = repair_of(world.files(execute=False)).loss_id
+    assert doubtful not in (None, first)
+    world.lose(world.table.path("F"))
+    assert repair_of(world.files(execute=False)).loss_id not in (None, first, doubtful)
+
+
+@pytest.mark.parametrize("repair", ["files", "manifests"])
+def test_who_executes_may_see_other_versions_than_who_plans(repair: str) -> None:
+    """A function has other rights than a person."""
+    world = lossy("B", versioned=True) if repair == "files" else lossy(versioned=True)
+    if repair == "manifests":
+        vanish(world, manifest_of(world, "snapshot/snapshot-2"))
+    run, denied = getattr(world, repair), AccessDeniedError("list versions: denied")
+    accepted = repair_of(run(execute=False)).loss_id
+    assert repair_of(run(Versions(denied), execute=False)).loss_id == accepted
+    assert run(Versions(denied), accept_loss=accepted).status == "done"
 
 
 def test_a_partition_of_which_all_files_are_lost_is_doubtful() -> None:
