@@ -179,7 +179,7 @@ def test_a_commit_writes_nothing_else_and_deletes_nothing(prefix: str) -> None:
             assert of.decide(action, f"{TABLE}/{key}") == "denied", key
         assert of.decide(action, f"{CONTROL}/lease.json") == "denied"
     assert of.decide("s3:PutObject", "arn:aws:s3:::lake/elsewhere/t/snapshot/snapshot-9", anew) == "not allowed"
-    for key in ("snapshot/snapshot-9", "manifest/manifest-1", "index/index-1"):
+    for key in ("snapshot/snapshot-9", "manifest/manifest-1", "index/index-1", "dt=1/bucket-0/index-1"):
         assert of.decide("s3:PutObject", f"{TABLE}/{key}", anew) == "allowed"
         assert of.decide("s3:PutObject", f"{TABLE}/{key}") == "denied", "it replaces nothing"
 

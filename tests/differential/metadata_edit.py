@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import fastavro
 
@@ -79,3 +80,48 @@ def _rewrite(path: Path, change: Callable[[Record], object], schema: Any = None)
         change(record)
     with path.open("wb") as file:
         fastavro.writer(file, schema or reader.writer_schema, records, codec=reader.codec)  # type: ignore[arg-type]
+
+
+def delete_files(location: Path, names: Collection[str]) -> None:
+    """Commit the DELETEs of some files, and nothing about the index, as writers do that do not know it."""
+    lists = [list(records_of(location, key)) for key in LISTS]
+    name, document = str(uuid4()), json.loads(newest_snapshot(location).read_text())
+    entries = [entry for key in LISTS for entry in entries_of(location, key)]
+    gone: dict[tuple[bytes, int], list[Record]] = {}
+    for entry in entries:
+        if entry["_KIND"] == 0 and entry["_FILE"]["_FILE_NAME"] in names:
+            gone.setdefault((entry["_PARTITION"], entry["_BUCKET"]), []).append({**entry, "_KIND": 1})
+    delta = []
+    for number, ((partition, bucket), deletes) in enumerate(gone.items()):
+        levels = [entry["_FILE"]["_LEVEL"] for entry in deletes]
+        of_manifest = {
+            "_FILE_NAME": f"manifest-{name}-{number}",
+            "_NUM_ADDED_FILES": 0,
+            "_NUM_DELETED_FILES": len(deletes),
+            "_PARTITION_STATS": {"_MIN_VALUES": partition, "_MAX_VALUES": partition, "_NULL_COUNTS": [0]},
+            "_MIN_BUCKET": bucket,
+            "_MAX_BUCKET": bucket,
+            "_MIN_LEVEL": min(levels),
+            "_MAX_LEVEL": max(levels),
+        }
+        like = next(record for records in lists for record in records)
+        size = _written_like(location, like["_FILE_NAME"], of_manifest["_FILE_NAME"], deletes)
+        delta.append({**like, **of_manifest, "_FILE_SIZE": size})
+    rows = sum(entry["_FILE"]["_ROW_COUNT"] for deletes in gone.values() for entry in deletes)
+    made = {"id": document["id"] + 1, "commitKind": "OVERWRITE", "commitUser": name, "deltaRecordCount": -rows}
+    made["totalRecordCount"] = document["totalRecordCount"] - rows
+    for number, (key, records) in enumerate(zip(LISTS, ([*lists[0], *lists[1]], delta), strict=True)):
+        made[key] = f"manifest-list-{name}-{number}"
+        made[f"{key}Size"] = _written_like(location, document[key], made[key], records)
+    (location / "snapshot" / f"snapshot-{made['id']}").write_text(json.dumps({**document, **made}))
+    (location / "snapshot" / "LATEST").write_text(str(made["id"]))
+
+
+def _written_like(location: Path, like: str, name: str, records: Sequence[Record]) -> int:
+    """Write a file with the schema of another one, and return its size."""
+    folder = location / "manifest"
+    with (folder / like).open("rb") as file:
+        reader = fastavro.reader(file)
+    with (folder / name).open("wb") as file:
+        fastavro.writer(file, reader.writer_schema, records, codec=reader.codec)  # type: ignore[arg-type]
+    return (folder / name).stat().st_size

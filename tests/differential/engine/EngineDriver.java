@@ -112,6 +112,7 @@ public class EngineDriver {
     static final String COMMIT_USER = "differential";
 
     static Catalog catalog;
+    static List<CommitMessage> held;
     static String spillDirectory = System.getProperty("java.io.tmpdir");
 
     static {
@@ -122,6 +123,7 @@ public class EngineDriver {
         COMMANDS.put("write", EngineDriver::write);
         COMMANDS.put("compact", EngineDriver::compact);
         COMMANDS.put("dv_delete", EngineDriver::deleteByVector);
+        COMMANDS.put("commit_held", EngineDriver::commitHeld);
         COMMANDS.put("drop_partitions", EngineDriver::dropPartitions);
         COMMANDS.put("statistics", EngineDriver::statistics);
         COMMANDS.put("tag", EngineDriver::tag);
@@ -411,13 +413,17 @@ public class EngineDriver {
         return table.snapshotManager().latestSnapshotId();
     }
 
-    /** Mark n positions of every data file as deleted: append tables without buckets and with deletion vectors. */
+    /**
+     * Mark n positions of every data file, or of those with names in `only`, as deleted: append tables without buckets and
+     * with deletion vectors. With `hold` it is prepared, and `commit_held` commits it.
+     */
     static Object deleteByVector(JsonNode c) throws Exception {
         FileStoreTable table = table(c);
         int n = c.get("n").asInt();
+        Set<String> only = new HashSet<>(stringList(c.get("only")));
         Map<BinaryRow, List<DataFileMeta>> files = new HashMap<>();
         for (ManifestEntry e : table.store().newScan().plan().files())
-            files.computeIfAbsent(e.partition(), k -> new ArrayList<>()).add(e.file());
+            if (only.isEmpty() || only.contains(e.fileName())) files.computeIfAbsent(e.partition(), k -> new ArrayList<>()).add(e.file());
         List<CommitMessage> messages = new ArrayList<>();
         for (Map.Entry<BinaryRow, List<DataFileMeta>> partition : files.entrySet()) {
             AppendDeleteFileMaintainer maintainer = BaseAppendDeleteFileMaintainer.forUnawareAppend(
@@ -438,8 +444,21 @@ public class EngineDriver {
             messages.add(new CommitMessageImpl(partition.getKey(), 0, table.coreOptions().bucket(), increment,
                     CompactIncrement.emptyIncrement()));
         }
+        if (flag(c, "hold")) {
+            held = messages;
+            return table.snapshotManager().latestSnapshotId();
+        }
         try (BatchTableCommit commit = table.newBatchWriteBuilder().newCommit()) {
             commit.commit(messages);
+        }
+        return table.snapshotManager().latestSnapshotId();
+    }
+
+    /** Commit what `dv_delete` has prepared. */
+    static Object commitHeld(JsonNode c) throws Exception {
+        FileStoreTable table = table(c);
+        try (BatchTableCommit commit = table.newBatchWriteBuilder().newCommit()) {
+            commit.commit(held);
         }
         return table.snapshotManager().latestSnapshotId();
     }

@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,7 @@ from lakesweep.model.report import RunReport
 from lakesweep.operations.registry import run_operation
 from lakesweep.runs.committing.catalog import Catalog
 from lakesweep.runs.session import NOT_EXECUTABLE
-from tests.support.commit_scene import Acting
+from tests.support.acting import Acting
 from tests.support.live_records import live_records
 from tests.support.memory_store import MemoryStore
 from tests.unit.operations.repair.repair_world import (
@@ -498,7 +499,7 @@ def test_a_writer_changes_vectors_between_plan_and_commit() -> None:
     def delete_more() -> None:
         world.table.commit("+D", partition=("d",), index={"I": None, "J2": {"C": [3, 4]}}, kind="OVERWRITE")
 
-    report = world.clean(Acting("table put snapshot/snapshot-3", delete_more))
+    report = world.clean(Acting("table put snapshot/snapshot-3".__eq__, delete_more))
     assert report.status == "done", report
     assert found(report).made[0].attempts == 2
     before = vectors_of(world, 3)
@@ -517,7 +518,7 @@ def test_what_an_attempt_has_rewritten_is_used_again(changes: bool) -> None:
     def take() -> None:
         world.table.commit("-C", kind="OVERWRITE")
 
-    report = world.clean(BeforeLease(take if changes else append))
+    report = world.clean(before_lease(take if changes else append))
     assert report.status == "done", report
     assert found(report).made[0].attempts == 2
     assert found(report).reused_attempt is not changes
@@ -525,21 +526,16 @@ def test_what_an_attempt_has_rewritten_is_used_again(changes: bool) -> None:
     assert len(world.keys("index/")) == (3 if changes else 2)
 
 
-class BeforeLease(Acting):
-    """Another writer, right before the run takes the lease: no snapshot was sent yet."""
-
-    def __init__(self, act: Callable[[], object]) -> None:
-        super().__init__("control put", act)
-
-    def _run(self, name: str, call: Callable[[], object]) -> object:
-        return super()._run("control put" if name.startswith("control put") else name, call)
+def before_lease(act: Callable[[], object]) -> Acting:
+    """Let another writer act right before the run takes the lease: no snapshot was sent yet."""
+    return Acting(lambda name: name.startswith("control put"), act)
 
 
 def test_a_writer_brings_the_file_back() -> None:
     """A rollback as latest does: then its vector is that of a live file, and stays."""
     world = world_with({"I": {"A": [1], "B": [2]}}, gone="")
     world.table.commit("-B", kind="OVERWRITE")
-    report = world.clean(Acting("table put snapshot/snapshot-3", lambda: world.table.rollback_as_latest(1)))
+    report = world.clean(Acting("table put snapshot/snapshot-3".__eq__, lambda: world.table.rollback_as_latest(1)))
     assert report.status == "nothing_to_do", report
     assert vectors_of(world) == vectors_of(world, 1)
 
@@ -553,7 +549,7 @@ def test_a_writer_cleans_first() -> None:
     def clean() -> None:
         made.append(world.clean())
 
-    report = world.clean(BeforeLease(clean))
+    report = world.clean(before_lease(clean))
     assert (made[0].status, report.status) == ("done", "nothing_to_do")
     assert world.ids() == [1, 2, 3]
     assert vectors_of(world) == {file: data for file, data in before.items() if file == name(world, "A")}
@@ -566,9 +562,15 @@ def test_the_option_is_switched_off_meanwhile() -> None:
         world.table.alter(options={"deletion-vectors.enabled": "false"})
         world.table.commit("+D", partition=("d",))
 
-    report = world.clean(BeforeLease(alter))
+    report = world.clean(before_lease(alter))
     assert report.status == "nothing_to_do"
     assert world.ids() == [1, 2, 3]
+
+
+def test_no_package_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions have no pyroaring; vectors are copied as bytes."""
+    monkeypatch.setitem(sys.modules, "pyroaring", None)
+    cleaned(world_with({"I": {"A": [1], "B": [2]}}))
 
 
 def test_a_branch_is_cleaned_on_its_own() -> None:
