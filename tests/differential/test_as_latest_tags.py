@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.differential.as_latest_case import by_ours
 from tests.differential.engine import Engine
 from tests.differential.ours import Answer, operate
 from tests.differential.test_losses import Stage
@@ -18,8 +19,7 @@ PREFIX = "rollback-to-as-latest-"
 
 def rolled_back(stage: Stage) -> Answer:
     """Commit an older version on top, or again what is the newest."""
-    words = {"as_latest": True, "catalog_type": "filesystem", "catalog_lock": True, "snapshot": "2"}
-    answer = operate(stage.location, "rollback", words, branch="main", control=stage.work / "control" / stage.name)
+    answer = by_ours(stage.location, {"snapshot": "2"}, "main", stage.work / "control" / stage.name)
     assert answer.exit_code == 0, answer
     return answer
 

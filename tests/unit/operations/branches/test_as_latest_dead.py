@@ -1,5 +1,6 @@
 """The tags of runs that died: the second one is made, and nobody relies on one that goes."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -87,6 +88,21 @@ def test_a_snapshot_that_somebody_replaced_gets_no_tag() -> None:
     assert report.status == "done"
     assert world.tags() == [f"{PREFIX}1-{report.run_id}"] == list(facts(report).kept_by)
     assert any("has deleted or replaced snapshot 4 since" in warning for warning in report.warnings)
+
+
+def test_a_writer_that_tested_before_the_put_is_noticed_also_under_a_lock() -> None:
+    """Otherwise a tag of the lost snapshot would stay, and Paimon's expiry would go by its files."""
+    world = AsLatestWorld()
+
+    def replace() -> Iterator[None]:
+        world.table.remove("snapshot/snapshot-4")
+        world.table.commit("+E", snapshot_id=4, time_ms=world.now_ms)
+        yield
+
+    world.steps = replace()
+    report = world.back()
+    assert (report.status, world.ids(), world.live()) == ("done", [1, 2, 3, 4, 5], {"A", "B"})
+    assert world.tags() == [f"{PREFIX}{each}-{report.run_id}" for each in (1, 5)]
 
 
 def test_nobody_relies_on_the_tag_of_a_run_that_may_have_committed_nothing() -> None:

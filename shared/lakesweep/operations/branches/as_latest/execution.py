@@ -55,7 +55,7 @@ class Execution:
             target,
             operation,
             task.options(target.schema),
-            has_lock=task.arguments.catalog.has_lock,
+            has_lock=False,  # a tag of a snapshot that was replaced would mislead Paimon's expiry
             unattended=False,
             show=self._shown,
         )
