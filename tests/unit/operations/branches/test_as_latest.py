@@ -9,7 +9,7 @@ import pytest
 
 from lakesweep.cli.text import report_lines
 from lakesweep.control.lease import read_lease
-from lakesweep.errors import UsageError
+from lakesweep.errors import LeaseHeldError, UsageError
 from lakesweep.model.safety import ORPHAN_AGE_MS
 from lakesweep.storage.store import delete_all
 from tests.support.commit_scene import Acting
@@ -260,6 +260,20 @@ def test_a_file_that_an_expiry_deletes_after_the_check_is_told_at_once() -> None
     assert any("lakesweep rollback TABLE --as-latest --snapshot 3" in warning for warning in report.warnings)
     assert world.back(3).status == "done"
     assert world.table.symbols(read_root(world.store, "snapshot/snapshot-5").live) == {"B", "C", "D"}
+
+
+def test_a_run_that_ends_while_another_holds_the_lease_says_what_it_left() -> None:
+    world = AsLatestWorld()
+    errors: list[str] = []
+
+    def second() -> None:
+        with pytest.raises(LeaseHeldError) as raised:
+            world.back(1)
+        errors.append(str(raised.value))
+
+    report = world.back(switch=Acting("table put snapshot/snapshot-4", second))
+    (left,) = [tag for tag in world.tags() if not tag.endswith(str(report.run_id))]
+    assert f"; tag {left} is left, and holds its files until it is deleted" in errors[0]
 
 
 def test_what_a_run_that_died_left_is_deleted_a_day_later() -> None:

@@ -59,8 +59,7 @@ class Execution:
             unattended=False,
             show=self._shown,
         )
-        for warning in warnings:
-            self._run.warn(warning)
+        self._warn_all(warnings)
         self._first = step
         self._step = step
         """Of the latest attempt."""
@@ -81,8 +80,8 @@ class Execution:
             self._hold_target(self._first)
             self._check_files()
             last = self._run.commit(self._prepare, self._noted)
-        except MaintenanceError:
-            self._let_go()
+        except MaintenanceError as error:
+            error.args = ("; ".join((str(error), *self._let_go())),)
             raise
         if last.status == "committed":
             self._finish(last)
@@ -93,7 +92,7 @@ class Execution:
                     "latest makes the second tag"
                 )
         else:
-            self._let_go()
+            self._warn_all(self._let_go())
         return last
 
     def _hold_target(self, step: Step) -> None:
@@ -104,14 +103,17 @@ class Execution:
     def _hold(self, root: Root) -> None:
         name, warnings = hold(self._table, root, self._run.id)
         self._tags += (name,)
-        for warning in warnings:
-            self._run.warn(warning)
+        self._warn_all(warnings)
 
-    def _let_go(self) -> None:
-        for name in self._tags:
-            if (left := let_go(self._table, name)) is not None:
-                self._run.warn(left)
-        self._tags = ()
+    def _let_go(self) -> tuple[str, ...]:
+        """Delete the tags of this run, and return why some are still there."""
+        left = (let_go(self._table, name) for name in self._tags)
+        self._tags, said = (), tuple(each for each in left if each is not None)
+        return said
+
+    def _warn_all(self, sentences: Iterable[str]) -> None:
+        for sentence in sentences:
+            self._run.warn(sentence)
 
     def _prepare(self, attempt: Attempt) -> Prepared | None:
         base, task, store = attempt.base, self._task, self._table.store
@@ -121,8 +123,7 @@ class Execution:
                 f"table {self._table.ref}: tag {self._tags[0]}, which this run had made to keep {task.target.ref}, is "
                 "gone; expected it to stay; run again"
             )
-        for warning in (*check_commit(task, base), *check_readable(store, own, task.target, base.schema)):
-            self._run.warn(warning)
+        self._warn_all((*check_commit(task, base), *check_readable(store, own, task.target, base.schema)))
         step: Step | None = self._first
         if not self._is_as_listed(base, own):
             step = step_of(task, base, _up_to(own, base))
@@ -173,7 +174,7 @@ class Execution:
 
     def _keep_tags(self, snapshot_id: int, own: BranchListing, roots: Sequence[Root]) -> None:
         if not self._step.takes_back:
-            self._let_go()
+            self._warn_all(self._let_go())
             return
         there = {ref.name for ref in own.tags}
         for name in self._tags:
