@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -92,3 +93,28 @@ def test_a_fast_forward_to_a_branch_of_the_second_tag_keeps_it(engine: Engine, t
     stage.add("c", branch="b")
     stage("branch", op="fast_forward", name="b")
     assert tags(stage) == [first, second]
+
+
+@pytest.mark.parametrize("has_tag", [True, False])
+def test_a_branch_that_has_what_comes_back(engine: Engine, tmp_path: Path, has_tag: bool) -> None:
+    """Its expiry asks the last tag of main below the id at which it deletes the file, by the ids of the branch."""
+    stage = Stage(engine, tmp_path, f"branch_{has_tag}".lower())
+    stage.create()
+    stage.add("a")
+    stage("tag", name="v", snapshot=1)
+    stage("branch", name="b", tag="v")
+    stage.add("c", branch="b")
+    stage.replace("a")
+    if has_tag:
+        stage("tag", name="between", snapshot=2)
+    control = tmp_path / "control" / stage.name
+    answer = by_ours(stage.location, {"snapshot": "1"}, "main", control)
+    if has_tag:
+        assert answer.document["refusal"]["code"] == "shared_files"
+        with patch("lakesweep.operations.branches.rules.lives.Lives.unsafe_on_branch", lambda *_: False):
+            answer = by_ours(stage.location, {"snapshot": "1"}, "main", control)
+    assert answer.exit_code == 0, answer
+    stage.replace("a", branch="b")
+    stage.add("c", branch="b")
+    stage.expire(retain_max=1, retain_min=1, branch="b")
+    assert ("main/snapshot-3" in broken(stage)) is has_tag

@@ -222,3 +222,39 @@ def test_metadata_that_cannot_be_built_upon() -> None:
     world.commit("-B@3")
     code, sentence = world.refused()
     assert (code, "no manifest adds it" in sentence) == ("corrupt_manifests", True)
+
+
+@pytest.mark.parametrize(
+    ("tagged", "is_refused"),
+    [((), False), ((1,), False), ((2,), True), ((1, 2), True), ((3,), True)],
+)
+def test_another_branch_that_has_what_comes_back(tagged: tuple[int, ...], is_refused: bool) -> None:
+    """Paimon's expiry of the branch asks the last tag of main from before the id at which the branch deletes it."""
+    world = AsLatestWorld()
+    world.table.tag("t", snapshot=1)
+    world.table.branch("b", from_tag="t").commit("+X")
+    for snapshot in tagged:
+        world.table.tag(f"of-{snapshot}", snapshot=snapshot)
+    if is_refused:
+        code, sentence = world.refused()
+        assert (code, "branch b has some of them: " in sentence) == ("shared_files", True)
+        assert world.back(2).status == "done", "nothing comes back"
+    else:
+        assert world.back().status == "done"
+
+
+def test_another_branch_whose_index_comes_back() -> None:
+    world = AsLatestWorld(is_empty=True)
+    world.commit("+A", index={"I": {"A": [1]}})
+    world.table.tag("t", snapshot=1)
+    world.table.branch("b", from_tag="t").commit("+X")
+    world.commit(index={"J": {"A": [1, 2]}})
+    world.table.tag("u", snapshot=2)
+    assert world.refused()[0] == "shared_files"
+
+
+def test_another_branch_without_what_comes_back() -> None:
+    world = AsLatestWorld()
+    world.table.tag("t", snapshot=3)
+    world.table.branch("b", from_tag="t").commit("+X")
+    assert world.back().status == "done"

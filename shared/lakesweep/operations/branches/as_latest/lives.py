@@ -1,6 +1,6 @@
 """Read in which versions of a branch the files live that a rollback as latest takes back or gives up."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from lakesweep.errors import RefusedError
@@ -52,15 +52,51 @@ def file_lives(
     roots = read_roots(store, [*own.snapshots, *own.tags]).roots
     target_id, newest_id = target.snapshot.id, own.snapshots[-1].id
     _refuse_reused_ids(store, [target, *roots])
+    wanted = frozenset(files)
+    holders, masks, others = _held(store, own.name, roots, wanted)
+    ids = tuple(sorted({root.snapshot.id for root in roots if root.snapshot.id <= newest_id}))
+    known: dict[int, frozenset[int]] = {}
+    for mask in {*masks.values(), *others.values()}:
+        known[mask] = frozenset(root.snapshot.id for root in holders.roots_in(mask))
+    held: dict[FileKey | str, frozenset[int]] = {key: known[mask] for key, mask in masks.items()}
+    held.update((name, known[mask]) for name, mask in others.items())
+    tagged = staying(roots) | promised | {target_id}
+    asked = {root.snapshot.id for root in roots if root.ref.kind == "tag"} | {target_id}
+    deleted = _deleted_before(store, own, target_id, wanted, by_delta=by_delta)
+    return FileLives(
+        Lives(ids, tagged, held, deleted, frozenset(asked)),
+        frozenset(name for name in others if target_id in held[name] and newest_id not in held[name]),
+        frozenset(name for name in others if newest_id in held[name] and target_id not in held[name]),
+    )
+
+
+def first_ids(store: Store, branch: BranchListing, files: Collection[FileKey | str]) -> dict[FileKey | str, int]:
+    """Return the first snapshot of another branch that has each of some files.
+
+    Raises:
+        RefusedError: A snapshot cannot be read.
+        StorageError: A request failed.
+    """
+    roots = read_roots(store, branch.snapshots).roots
+    wanted = frozenset(file for file in files if not isinstance(file, str))
+    holders, masks, others = _held(store, branch.name, roots, wanted)
+    named = ((name, mask) for name, mask in others.items() if name in files)
+    found: list[tuple[FileKey | str, int]] = [*masks.items(), *named]
+    return {file: min(root.snapshot.id for root in holders.roots_in(mask)) for file, mask in found if mask}
+
+
+def _held(
+    store: Store, branch: str, roots: Sequence[Root], wanted: frozenset[FileKey]
+) -> tuple[Holders, dict[FileKey, int], dict[str, int]]:
+    """Return which of some roots of a branch have each data file that is wanted, and each other file."""
 
     def refuse(content: Unreadable) -> RefusedError:
         return RefusedError(
-            f"table {store.location}: {content.problem}; expected to read every snapshot and tag of branch {own.name} "
+            f"table {store.location}: {content.problem}; expected to read every snapshot and tag of branch {branch} "
             "before deleted files come back, since Paimon's expiry goes by them",
             code="unreadable_root",
         )
 
-    wanted = frozenset(files)
     holders = Holders(MetadataReader(store, again=True), roots, state_lists, refuse)
     masks: dict[FileKey, int] = {}
     for mention in holders.mentions(lambda entry: key_of(entry) in wanted):
@@ -73,19 +109,7 @@ def file_lives(
     for named in holders.named():
         if named.kind in ("index_manifest", "statistics"):
             others[named.name] = named.needed_by
-    ids = tuple(sorted({root.snapshot.id for root in roots if root.snapshot.id <= newest_id}))
-    known: dict[int, frozenset[int]] = {}
-    for mask in {*masks.values(), *others.values()}:
-        known[mask] = frozenset(root.snapshot.id for root in holders.roots_in(mask))
-    held: dict[FileKey | str, frozenset[int]] = {key: known[mask] for key, mask in masks.items()}
-    held.update((name, known[mask]) for name, mask in others.items())
-    tagged = staying(roots) | promised | {target_id}
-    lives = Lives(ids, tagged, held, _deleted_before(store, own, target_id, wanted, by_delta=by_delta))
-    return FileLives(
-        lives,
-        frozenset(name for name in others if target_id in held[name] and newest_id not in held[name]),
-        frozenset(name for name in others if newest_id in held[name] and target_id not in held[name]),
-    )
+    return holders, masks, others
 
 
 def _refuse_reused_ids(store: Store, roots: Collection[Root]) -> None:

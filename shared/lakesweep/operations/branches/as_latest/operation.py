@@ -45,7 +45,8 @@ def rollback_as_latest(table: Table, arguments: AsLatestArguments, *, execute: b
         if target is None or not view.own.snapshots:
             raise RefusedError(f"table {table.ref}: there is no version to roll back to; expected one", code=NO_VERSION)
         branch = opened(table, OPERATION, view, execute=execute)
-        task = Task(table, arguments, target, StrictMetadata(branch.store, str(table.ref)), promised)
+        others = tuple(each for each in view.listing.branches.values() if each.name != view.own.name)
+        task = Task(table, arguments, target, StrictMetadata(branch.store, str(table.ref)), others, promised)
         return _carried_out(branch, view, task, warnings, execute=execute)
     except RefusedError as error:
         return replace(refused(table, OPERATION, error), warnings=warnings)

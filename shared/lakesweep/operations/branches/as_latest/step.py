@@ -1,6 +1,6 @@
 """One look at a branch: which files come back and which leave, and whether Paimon's expiry would spare them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lakesweep.commit.base import Base
@@ -11,7 +11,7 @@ from lakesweep.format.values.json_document import shorten
 from lakesweep.model.commits.as_latest import Part
 from lakesweep.model.partitions.names import partition_name
 from lakesweep.model.roots import MAIN, BranchListing
-from lakesweep.operations.branches.as_latest.lives import FileLives, file_lives
+from lakesweep.operations.branches.as_latest.lives import FileLives, file_lives, first_ids
 from lakesweep.operations.branches.as_latest.task import Task
 from lakesweep.operations.tags.rules.expiry import ROLLBACK_PREFIX
 from lakesweep.table.contents.difference import ChangedFile, Difference, FileKey
@@ -19,6 +19,7 @@ from lakesweep.table.contents.difference import ChangedFile, Difference, FileKey
 UNSAFE_LIVES = "unsafe_lives"
 ONLY_MAIN = "only_main"
 TAGS_COUNTED = "tags_counted"
+SHARED_FILES = "shared_files"
 _CREATION = "tag.automatic-creation"
 _COUNT = "tag.num-retained-max"
 _NAMED = 5
@@ -46,8 +47,8 @@ def step_of(task: Task, base: Base, own: BranchListing) -> Step | None:
 
     Raises:
         RefusedError: The metadata of one version cannot be built upon, or some version cannot be read.
-            `unsafe_lives`, `only_main`, `tags_counted`: Paimon's expiry could delete files of the new snapshot, or of
-            a tag.
+            `unsafe_lives`, `only_main`, `shared_files`, `tags_counted`: Paimon's expiry could delete files of the new
+            snapshot, or of a tag.
         StorageError: A request failed.
     """
     newest, target = base.root.snapshot, task.target.snapshot
@@ -81,15 +82,27 @@ def _refuse_unsafe(task: Task, options: Mapping[str, str], difference: Differenc
             f"and {_COUNT} is {shorten(options[_COUNT])}; reset one of these options, or {without}",
             code=TAGS_COUNTED,
         )
+    for branch in task.others if back else ():
+        first = first_ids(task.metadata.store, branch, back)
+        if shared := [file for file in first if found.lives.unsafe_on_branch(file, first[file])]:
+            raise RefusedError(
+                f"{refused}, and branch {branch.name} has some of them: {_names(shared)}; expected each tag of main to "
+                f"have them from then on, since Paimon's expiry of branch {branch.name} goes by these tags; first "
+                f"delete the tags of main without these files, or the branch, or {without}",
+                code=SHARED_FILES,
+            )
     if unsafe := found.lives.unsafe(back, gone):
-        named = sorted({file if isinstance(file, str) else file[2] for file in unsafe})
         raise RefusedError(
             f"table {table}: files were deleted and came back before, as by an earlier rollback, and its tags "
-            f"{ROLLBACK_PREFIX}* are gone: {some_of(named, _NAMED)}; expected one life of each file, or such a tag in "
+            f"{ROLLBACK_PREFIX}* are gone: {_names(unsafe)}; expected one life of each file, or such a tag in "
             "each, since otherwise Paimon's expiry may delete these files; first expire the snapshots and delete the "
             f"tags from before with Lakesweep, or {without}",
             code=UNSAFE_LIVES,
         )
+
+
+def _names(files: Iterable[FileKey | str]) -> str:
+    return some_of(sorted({file if isinstance(file, str) else file[2] for file in files}), _NAMED)
 
 
 def part_of(schema: TableSchema, files: Mapping[FileKey, ChangedFile]) -> Part:

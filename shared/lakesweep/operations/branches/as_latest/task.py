@@ -60,6 +60,8 @@ class Task:
     target: Root
     metadata: StrictMetadata
     """Reads the manifests of both versions."""
+    others: tuple[BranchListing, ...] = ()
+    """The other branches, which may have files that come back."""
     promised: frozenset[int] = frozenset()
     """Snapshots of which an execution first makes the tags that dead runs have not made."""
 

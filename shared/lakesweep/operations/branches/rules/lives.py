@@ -11,6 +11,9 @@ the life that has ended, and the new snapshot, which begins the next one. Files 
 already, unless somebody has deleted them. The same holds for index files, index manifests and statistics, which expiry
 keeps if the first kept snapshot or a tag next to the expired ones names them.
 
+The expiry of any other branch asks the tags of main, too, by the ids of that branch. So a branch that has a file may
+delete it although main took it back, if the last tag below is one of main without the file.
+
 Source: Paimon `ExpireSnapshotsImpl#findSkippingTags`, `FileDeletionBase#createDataFileSkipperForTag`, `TagDeletion`.
 """
 
@@ -34,6 +37,8 @@ class Lives(Generic[File]):
     """File -> the ids that have it."""
     deleted_before: frozenset[File] = frozenset()
     """Files that a changelog document from before the target deletes when it expires."""
+    asked: frozenset[int] = frozenset()
+    """Ids with any tag, among them that of the target."""
 
     def unsafe(self, coming: Collection[File], going: Collection[File]) -> set[File]:
         """Return the files that Paimon's expiry could delete although some version has them.
@@ -48,6 +53,22 @@ class Lives(Generic[File]):
             if len(lives) > 1 and not self._are_safe(lives):
                 found.add(name)
         return found
+
+    def unsafe_on_branch(self, name: File, first: int) -> bool:
+        """Tell whether the expiry of another branch could delete a file that comes back.
+
+        Where it deletes the file, it asks the last tag of main from before that id. The tag of the new snapshot has the
+        file, and so do later ones while it is live.
+
+        Args:
+            name: The file.
+            first: The first snapshot of the branch that has it, so the branch deletes it later.
+        """
+        if first > self.ids[-1]:
+            return False
+        held = self.held.get(name, frozenset[int]())
+        last = max((each for each in self.asked if each <= first), default=None)
+        return last is None or any(each not in held for each in self.asked if each >= last)
 
     def _are_safe(self, lives: Iterable[set[int]]) -> bool:
         return all(not self.tagged.isdisjoint(life) for life in lives)

@@ -164,3 +164,19 @@ def test_the_model_loses_what_paimon_loses() -> None:
     again = (*held, False)  # 4 deleted it again, past a tag of 2
     assert first_loss(Branch(again, 1, 4, frozenset({1, 2})), frozenset({1}), is_index=False) is not None
     assert first_loss(Branch(again, 1, 4, frozenset({1, 2, 3})), frozenset({1, 3}), is_index=False) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "first", "is_unsafe"),
+    [
+        ((1,), 1, False),
+        ((1, 3), 1, True),  # the branch may delete it at 4, past the tag of 3
+        ((1, 3), 4, True),
+        ((1, 3), 5, False),  # it asks the tag of the new snapshot, or a later one
+        ((2,), 1, True),  # it may delete it at 2, where no tag is asked
+        ((2,), 2, False),
+    ],
+)
+def test_a_branch_asks_the_last_tag_below(asked: tuple[int, ...], first: int, is_unsafe: bool) -> None:
+    known = Lives((1, 2, 3, 4), frozenset(), {"F": frozenset({1, 2})}, asked=frozenset(asked))
+    assert known.unsafe_on_branch("F", first) is is_unsafe
