@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.commits import WORDS
 from benchmarks.ours import command_line
 from benchmarks.partition_copies import Place
 from benchmarks.partition_tables import Shape, days_of, table_folder
@@ -24,7 +25,6 @@ from benchmarks.results import Bar, mib, seconds, summary, table
 from benchmarks.servers import KEY, PROJECT, REGION, S3, environment
 
 SHAPE = Shape(100, 10, 10_000, 0)
-WORDS = ("--catalog-type", "filesystem", "--catalog-lock", "--execute")
 LATENCY_MS = 20
 REQUESTS, TO_VISIBLE, GETS_AGAIN = 25, 6, 6
 COMMITTERS, COMMITS = 8, 25

@@ -15,6 +15,7 @@ from lakesweep.errors import (
     RefusedError,
     StorageError,
 )
+from lakesweep.format.manifest import read_manifest_list
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.format.snapshot_writer import write_snapshot
 from lakesweep.storage.store import Store
@@ -59,9 +60,11 @@ def check_prepared(prepared: Prepared, attempt: Attempt, where: str) -> bytes:
     try:
         body = write_snapshot(snapshot, prepared.properties)
         parse_snapshot(body, f"snapshot {snapshot.id}")
+        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+            read_manifest_list(prepared.files[name], name)
     except FormatError as error:
         raise RefusedError(
-            f"{where}: expected the numbers in the manifests to make a snapshot that readers can read, found {error}",
+            f"{where}: expected to prepare a snapshot and lists that readers can read, found {error}",
             code=CORRUPT,
         ) from error
     return body

@@ -100,6 +100,15 @@ def write_manifest_list(
     return write_container(schema_text, records, codec, level)
 
 
+def check_lists(lists: Sequence[RawList]) -> None:
+    """Make sure that the records of some lists may stand in one list with new manifests, before those are written.
+
+    Raises:
+        UnsupportedFormatError: A list has fields that Lakesweep does not know (`unknown_manifest_field`).
+    """
+    _target([(raw, _type_of(raw)) for raw in lists if raw.records], True)
+
+
 def raw_list_of(written: Sequence[WrittenManifest], like: RawList) -> RawList:
     """Return the records of new manifests in the form of another list's, so that they may stand among those.
 

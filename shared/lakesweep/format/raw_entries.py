@@ -26,6 +26,8 @@ ADD_START = b"\x04\x00"
 """The version 2 and the kind 0, as Avro writes them."""
 DELETE_START = b"\x04\x02"
 MAX_ROW_ID = (1 << 63) - 1
+_MAX_INT = (1 << 31) - 1
+"""Of buckets and levels, in lists and in Java."""
 _VERSION_BYTE = 4
 _FIRST_FIELDS = ("_VERSION", "_KIND")
 
@@ -130,7 +132,10 @@ class RawManifest:
         odd = [
             row
             for row in rows
-            if row[1] < POSTPONE_BUCKET or row[2][0] < 0 or row[2][2] < 0 or (row[2][3] or 0) + row[2][2] > MAX_ROW_ID
+            if not POSTPONE_BUCKET <= row[1] <= _MAX_INT
+            or not 0 <= row[2][0] <= _MAX_INT
+            or row[2][2] < 0
+            or (row[2][3] or 0) + row[2][2] > MAX_ROW_ID
         ]
         if odd:
             _, bucket, (level, _, row_count, first_row_id, *_), _ = odd[0]

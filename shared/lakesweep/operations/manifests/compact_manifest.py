@@ -18,7 +18,7 @@ from lakesweep.model.commits.manifests import ManifestsReport
 from lakesweep.model.report import RunReport
 from lakesweep.operations.manifests.arguments import CompactManifestArguments
 from lakesweep.operations.manifests.compaction import Compaction
-from lakesweep.operations.manifests.execution import OPERATION, Execution, check_size, length_of, report_on
+from lakesweep.operations.manifests.execution import OPERATION, Execution, check_feasible, length_of, report_on
 from lakesweep.operations.manifests.rules.choice import is_worthwhile
 from lakesweep.operations.manifests.rules.figures import figures_of
 from lakesweep.runs.committing.opened import Opened, opened
@@ -75,7 +75,7 @@ def _planned(target: Opened, base: Base, arguments: CompactManifestArguments) ->
     if not is_worthwhile(metas, how.target_bytes):
         return nothing
     types, metadata = base.schema.partition_types, StrictMetadata(table.store, str(table.ref))
-    check_size(table, metas, how, types)
+    check_feasible(table, lists, how, types)
     if arguments.unattended:  # nobody reads a plan of each hour
         return replace(report, commits=commits)
     compacted = Compaction(metadata, types, how, MetadataNames(str(uuid4())), lambda name, body: None).run(metas)

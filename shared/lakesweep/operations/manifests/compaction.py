@@ -29,7 +29,7 @@ from lakesweep.format.values.binary_row import decode_row
 from lakesweep.format.values.data_type import DataType
 from lakesweep.model.partitions.ranges import may_hold, ranges_of
 from lakesweep.operations.manifests.rules.choice import must_change
-from lakesweep.table.contents.strict import StrictMetadata
+from lakesweep.table.contents.strict import StrictMetadata, unmatched
 
 _MOST_PARTITIONS = 1000
 """With deleted files in more partitions, every manifest is read; to compare them all would take longer."""
@@ -110,7 +110,7 @@ class Compaction:
                 else:
                     self._copy(meta, manifest)
         if self._deleted.unmatched:
-            raise self.metadata.corrupt(f"{self._unmatched(metas)} is deleted, and no manifest adds it")
+            raise self.metadata.corrupt(unmatched(self._unmatched(metas), self._deleted.unmatched))
         with self.metadata.refusing():
             while self._outputs:
                 self._finish(next(iter(self._outputs)))

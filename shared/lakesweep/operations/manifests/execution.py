@@ -15,7 +15,7 @@ from lakesweep.commit.manifest_options import Manifests, manifests_of
 from lakesweep.commit.next_snapshot import Change, next_snapshot
 from lakesweep.format.identity_digests import identity_digest
 from lakesweep.format.manifest import ManifestMeta
-from lakesweep.format.manifest_list_writer import RawList, write_manifest_list
+from lakesweep.format.manifest_list_writer import RawList, check_lists, write_manifest_list
 from lakesweep.format.metadata_names import MetadataNames
 from lakesweep.format.raw_entries import read_raw_manifest
 from lakesweep.format.values.data_type import DataType
@@ -82,7 +82,7 @@ class Execution:
                 figures = figures_of(metas)
                 self._report = ManifestsReport(before=figures, after=figures, catalog=arguments.catalog.type)
                 return None
-            check_size(self._run.target.table, metas, how, types)
+            check_feasible(self._run.target.table, lists, how, types)
             since = Stopwatch()
             former = Compaction(self._metadata, types, how, names, attempt.write).run(metas), since
             is_reused = False
@@ -120,12 +120,14 @@ class Execution:
         return report if self._report is None else replace(report, commits=replace(self._report, made=made))
 
 
-def check_size(table: Table, metas: Sequence[ManifestMeta], how: Manifests, types: Sequence[DataType]) -> None:
-    """Make sure that this process has time to compact these manifests.
+def check_feasible(table: Table, lists: Sequence[RawList], how: Manifests, types: Sequence[DataType]) -> None:
+    """Make sure that a new list can have what these have, and that this process has time to compact their manifests.
 
     Raises:
-        RefusedError: It has not.
+        RefusedError: It has not, or a list has fields that Lakesweep does not know.
     """
+    check_lists(lists)
+    metas = [meta for each in lists for meta in each.metas]
     entries = entries_to_read(metas, how.target_bytes, is_partitioned=bool(types))
     check_entries(table, OPERATION, len(metas), entries)
 

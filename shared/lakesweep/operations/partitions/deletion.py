@@ -156,6 +156,9 @@ def prepared(
     base = attempt.base.root.snapshot
     names = MetadataNames(attempt.uuid)
     entries = ((text, raw._replace(record=as_delete(raw.record))) for text, raw in removed.files)
+    base_name, delta_name = names.manifest_list(), names.manifest_list()
+    # First, since it may fail.
+    files = {base_name: write_manifest_list(content.lists, (), codec=manifests.codec, level=manifests.level)}
     written = []
     for each in write_manifests(
         entries,
@@ -169,9 +172,6 @@ def prepared(
         written.append(each._replace(body=b""))
     if sum(each.meta.deleted_count for each in written) != removed.file_count:
         raise content.source.corrupt("a manifest has changed since it was first read")
-    files: dict[str, bytes] = {}
-    base_name, delta_name = names.manifest_list(), names.manifest_list()
-    files[base_name] = write_manifest_list(content.lists, (), codec=manifests.codec, level=manifests.level)
     files[delta_name] = write_manifest_list((), written, codec=manifests.codec, level=manifests.level)
     index_name = base.index_manifest
     if removed.index is not None and removed.index_records is not None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from lakesweep.format.identity_digests import Digests, entry_digest, identity_digest
 from lakesweep.table.contents.content import Content, Part, TextEntry
+from lakesweep.table.contents.strict import unmatched
 
 
 @dataclass(slots=True)
@@ -57,4 +58,4 @@ class Live:
         if left:
             deletes = source.deletes_of(self._parts, self.rows)
             name = next(row[2][4] for row in deletes if identity_digest(row) not in added)
-            raise source.corrupt(f"{name} is deleted, and no manifest adds it")
+            raise source.corrupt(unmatched(name, left))

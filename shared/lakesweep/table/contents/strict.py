@@ -112,9 +112,19 @@ class StrictMetadata:
         """Return the error of a table on which nothing can be built."""
         return RefusedError(
             f"table {self.table}: {problem}; expected metadata without such a fault, since a commit would carry it on. "
-            "lakesweep check TABLE says more",
+            "lakesweep check TABLE names missing and damaged files",
             code=CORRUPT,
         )
+
+
+def unmatched(name: str, count: int) -> str:
+    """Say that no manifest adds some deleted files.
+
+    Args:
+        name: One of them.
+        count: How many there are.
+    """
+    return f"{name} is deleted, and no manifest adds it" + (f", nor {count - 1} more" if count > 1 else "")
 
 
 def sizes_of(snapshot: Snapshot) -> dict[str, int | None]:

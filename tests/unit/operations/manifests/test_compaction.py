@@ -10,7 +10,7 @@ import pytest
 from lakesweep.format.manifest import read_manifest
 from lakesweep.operations.manifests import compaction
 from tests.support.live_records import entries, live_records
-from tests.support.metadata_schemas import MANIFEST
+from tests.support.metadata_schemas import MANIFEST, MANIFEST_LIST
 from tests.support.raw_manifests import Made, RawManifests, day, deleted, entry, stats
 from tests.unit.format.samples import FUTURE_MANIFEST, NEW_MANIFEST, OLD_MANIFEST
 from tests.unit.operations.manifests.manifest_world import ManifestWorld
@@ -57,6 +57,15 @@ class Compacted:
 
 def large(prefix: str, dt: str = "1", count: int = 1000, **line: Any) -> Made:
     return Made([noisy(f"{prefix}{number}", dt) for number in range(count)], line=line)
+
+
+def with_longs(schema: Any) -> Any:
+    """Return the schema of a writer whose buckets are longs."""
+    changed = copy.deepcopy(schema)
+    for field in changed["fields"]:
+        if field["name"] in ("_BUCKET", "_TOTAL_BUCKETS"):
+            field["type"] = "long"
+    return changed
 
 
 def noisy(name: str, dt: str = "1") -> Any:
@@ -236,6 +245,14 @@ def test_a_delete_whose_add_wrong_statistics_hide_is_refused() -> None:
     assert found.report.refusal is not None and "data-l5.parquet" in found.report.refusal.message
 
 
+def test_the_refusal_says_how_many_are_deleted_without_an_add() -> None:
+    """And which command looks for what else is wrong."""
+    found = Compacted(Made([entry("a")]), Made([deleted(entry(name)) for name in "bcd"]))
+    assert found.code == "corrupt_manifests" and found.report.refusal is not None
+    assert "data-b.parquet is deleted, and no manifest adds it, nor 2 more; " in found.report.refusal.message
+    assert "lakesweep check TABLE names missing and damaged files" in found.report.refusal.message
+
+
 @pytest.mark.parametrize(
     "made",
     [
@@ -249,17 +266,30 @@ def test_a_delete_whose_add_wrong_statistics_hide_is_refused() -> None:
         (Made([entry("a")]), Made([entry("b", _PARTITION=b"no row")])),
         (Made([entry("a")]), Made([entry("b", _PARTITION=b"no row"), deleted(entry("b", _PARTITION=b"no row"))])),
         (Made([entry("a")]), Made([entry("b", _BUCKET=-3)])),
+        (Made([entry("a")]), Made([entry("b", _BUCKET=1 << 31)], with_longs(MANIFEST))),
         (Made([entry("a")]), Made([entry("b", _LEVEL=-1)])),
         (Made([entry("a")]), Made([entry("b", _ROW_COUNT=-1)])),
         (Made([entry("a")]), Made([entry("b", _FIRST_ROW_ID=(1 << 63) - 5)])),
     ],
     ids=[
         "added-twice", "deleted-twice", "count", "hidden-delete", "too-long", "too-short", "damaged", "no-row",
-        "no-row-deleted", "bucket", "level", "rows", "row-ids",
+        "no-row-deleted", "bucket", "large-bucket", "level", "rows", "row-ids",
     ],
 )  # fmt: skip
 def test_manifests_that_contradict_themselves_are_refused(made: tuple[Made, ...]) -> None:
     assert Compacted(*made).code == "corrupt_manifests"
+
+
+def test_a_list_of_a_later_version_is_refused_before_anything_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each pass would leave new manifests that nobody names."""
+    later = copy.deepcopy(MANIFEST_LIST)
+    later["fields"].append({"name": "_LATER", "type": ["null", "long"], "default": None})
+    monkeypatch.setattr("tests.support.raw_manifests.MANIFEST_LIST", later)
+    found = Compacted(large("l"), Made([entry("a")]), Made([entry("b")]), options=SMALL_TARGET)
+    assert found.code == "unknown_manifest_field"
+    assert not [call for call in found.world.switch.calls if " put manifest/" in call]
+    planned = found.world.compact(execute=False).refusal
+    assert planned is not None and planned.code == found.code
 
 
 def test_a_name_is_copied_as_it_is() -> None:

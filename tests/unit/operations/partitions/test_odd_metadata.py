@@ -177,3 +177,16 @@ def test_the_entries_of_a_large_table_are_not_kept(call: str) -> None:
     world.switch = Counting()
     assert CALLS[call](world).status == "done"
     assert kept and max(kept) < 1000, "those of one block, and no more"
+
+
+def test_a_list_that_lakesweep_would_refuse_to_read_is_not_committed() -> None:
+    """Two lists of equal records together unpack to more than a reader takes for sane."""
+    world = PartitionWorld()
+    wide = OLD + "x" * (1 << 20)
+    raw = RawManifests(world.store)
+    base, delta = ([Made([entry(f"{part}{number}", wide)]) for number in range(7)] for part in "ab")
+    raw.snapshot(*base, Made([entry("c", OLD)]), delta=delta)
+    report = world.drop(f"dt={OLD}")
+    assert report.refusal is not None and report.refusal.code == "corrupt_manifests"
+    assert "lists that readers can read" in report.refusal.message
+    assert world.ids() == [1]
