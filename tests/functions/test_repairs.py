@@ -1,5 +1,7 @@
 """Repairs on demand: planned by one function, committed by the other, which may write nothing but new files."""
 
+import json
+
 from tests.functions.committing import Committing, by_function
 from tests.functions.deployment import keys_of
 from tests.support.reader import read_root
@@ -46,6 +48,20 @@ def test_a_loss_that_nobody_accepted_is_not_queued() -> None:
     deployed.invoke("on_demand", {**event, "arguments": {"accept_loss": loss_of(deployed, event)}})
     deployed.run()
     assert read_root(deployed.store(), "snapshot/snapshot-2").live == {table.path("D")}
+
+
+def test_a_hint_above_the_newest_snapshot_is_confirmed() -> None:
+    deployed = Committing()
+    table = deployed.table("sales.db/orders", commits=2)
+    table.hint("LATEST", 9)
+    event = {"operation": "repair-hints", "table": deployed.location(), "arguments": {}, "execute": True}
+    refused = deployed.invoke("on_demand", event).value["refusal"]
+    assert refused["code"] == "confirmation_needed" and "may hide a loss" in refused["message"]
+    confirmed = json.loads(refused["message"].partition("expected ")[2].partition(" and the table")[0])
+    assert not deployed.run() and deployed.store().read("snapshot/LATEST").data == b"9"
+    assert deployed.invoke("on_demand", {**event, **confirmed}).value["queued"]
+    deployed.run()
+    assert deployed.store().read("snapshot/LATEST").data == b"2"
 
 
 def loss_of(deployed: Committing, event: dict[str, object]) -> object:

@@ -262,7 +262,7 @@ def _where(table: Table, plan_id: str | None) -> dict[str, object]:
 
 def _unconfirmed(plan_id: str | None) -> RefusedError:
     return RefusedError(
-        f"plan {plan_id} overrides the table's own retention and deletes more data files than it keeps; expected "
+        f"plan {plan_id} deletes very much, or may hide a loss, so a person has to look at it first; expected "
         f'{{"operation": "{EXECUTE}", "plan_id": "{plan_id}", "confirm": "{plan_id}", "execute": true}} and the table',
         code="confirmation_needed",
     )
