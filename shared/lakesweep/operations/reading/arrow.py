@@ -61,7 +61,7 @@ def read_split(
         FormatError: A file is damaged.
         StorageError: A read failed.
     """
-    vectors = _vectors(stores, plan, split)
+    vectors = file_vectors(stores, plan, split)
     for file in split.files:
         has_begun = False
         try:
@@ -81,7 +81,7 @@ def missing_file(plan: ReadPlan, file: ReadFile) -> RefusedError:
     )
 
 
-def _vectors(stores: TableStores, plan: ReadPlan, split: Split) -> Mapping[str, DeletionVector]:
+def file_vectors(stores: TableStores, plan: ReadPlan, split: Split) -> Mapping[str, DeletionVector]:
     """Return path of a data file -> its vector."""
     by_file: defaultdict[str, list[ReadFile]] = defaultdict(list)
     for file in split.files:

@@ -1,0 +1,1 @@
+"""Read a version of a table as a DataFrame."""
