@@ -87,9 +87,10 @@ def delete_files(location: Path, names: Collection[str]) -> None:
     lists = [list(records_of(location, key)) for key in LISTS]
     name, document = str(uuid4()), json.loads(newest_snapshot(location).read_text())
     entries = [entry for key in LISTS for entry in entries_of(location, key)]
+    deleted = {_place(entry) for entry in entries if entry["_KIND"] == 1}
     gone: dict[tuple[bytes, int], list[Record]] = {}
     for entry in entries:
-        if entry["_KIND"] == 0 and entry["_FILE"]["_FILE_NAME"] in names:
+        if entry["_KIND"] == 0 and entry["_FILE"]["_FILE_NAME"] in names and _place(entry) not in deleted:
             gone.setdefault((entry["_PARTITION"], entry["_BUCKET"]), []).append({**entry, "_KIND": 1})
     delta = []
     for number, ((partition, bucket), deletes) in enumerate(gone.items()):
@@ -98,7 +99,11 @@ def delete_files(location: Path, names: Collection[str]) -> None:
             "_FILE_NAME": f"manifest-{name}-{number}",
             "_NUM_ADDED_FILES": 0,
             "_NUM_DELETED_FILES": len(deletes),
-            "_PARTITION_STATS": {"_MIN_VALUES": partition, "_MAX_VALUES": partition, "_NULL_COUNTS": [0]},
+            "_PARTITION_STATS": {
+                "_MIN_VALUES": partition,
+                "_MAX_VALUES": partition,
+                "_NULL_COUNTS": [0] * int.from_bytes(partition[:4], "big"),
+            },
             "_MIN_BUCKET": bucket,
             "_MAX_BUCKET": bucket,
             "_MIN_LEVEL": min(levels),
@@ -115,6 +120,10 @@ def delete_files(location: Path, names: Collection[str]) -> None:
         made[f"{key}Size"] = _written_like(location, document[key], made[key], records)
     (location / "snapshot" / f"snapshot-{made['id']}").write_text(json.dumps({**document, **made}))
     (location / "snapshot" / "LATEST").write_text(str(made["id"]))
+
+
+def _place(entry: Record) -> tuple[bytes, int, int, str]:
+    return entry["_PARTITION"], entry["_BUCKET"], entry["_FILE"]["_LEVEL"], entry["_FILE"]["_FILE_NAME"]
 
 
 def _written_like(location: Path, like: str, name: str, records: Sequence[Record]) -> int:

@@ -97,7 +97,7 @@ def _live(live: Mapping[str, Any]) -> str:
 
 def _deleted(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     files, vectors = counted(found["index_files"], "index file"), counted(found["vectors"], "deletion vector")
-    gone = f", {found['dangling']} of files that are gone" if found["dangling"] else ""
+    gone = f", {found['dangling']} of files that are gone (see clean-deletion-vectors)" if found["dangling"] else ""
     yield "deleted", f"{_share(found)}, by {vectors}{gone} in {files}"
     for each in (found["partitions"] or ())[:_PARTITIONS]:
         where = ", ".join(f"{key} {'null' if value is None else value}" for key, value in each["partition"].items())

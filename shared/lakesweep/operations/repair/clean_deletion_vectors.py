@@ -28,7 +28,14 @@ from lakesweep.model.commits.vectors import VectorsReport
 from lakesweep.model.report import RunReport
 from lakesweep.model.safety import ORPHAN_AGE_MS
 from lakesweep.operations.repair.arguments import RepairArguments
-from lakesweep.operations.repair.dangling import OPERATION, Dangling, Rewritten, look_for_dangling, rewrite
+from lakesweep.operations.repair.dangling import (
+    OPERATION,
+    Dangling,
+    Rewritten,
+    count_vectors,
+    look_for_dangling,
+    rewrite,
+)
 from lakesweep.operations.repair.live_names import LiveNames
 from lakesweep.operations.repair.vectors import Kept
 from lakesweep.runs.committing.opened import Opened, opened
@@ -79,10 +86,10 @@ class _Look:
         except FormatError as error:
             raise RefusedError(f"table {self.table.ref}: {error}", code="bad_option") from error
         if not is_applied:
-            if base.root.snapshot.index_manifest is not None:
+            if count := count_vectors(base, self.live.metadata):
                 self.warn(
-                    "option deletion-vectors.enabled is not true, so no reader and no commit of Paimon looks at the "
-                    "table's deletion vectors; any that there are stay"
+                    f"option deletion-vectors.enabled is not true, so no reader and no commit of Paimon looks at the "
+                    f"table's {count} deletion vectors; they stay"
                 )
             return None
         return look_for_dangling(self.table, base, self.live)

@@ -31,6 +31,7 @@ from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store
 from lakesweep.storage.together import waits
 from lakesweep.table.contents.index import index_of
+from lakesweep.table.contents.strict import StrictMetadata
 from lakesweep.table.metadata import MAX_METADATA_BYTES
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.vectors import CORRUPT_VECTORS, locate
@@ -70,7 +71,7 @@ class Dangling:
     @property
     def all_index_files(self) -> int:
         """The number of index files with deletion vectors."""
-        return sum(entry.index_type == DELETION_VECTORS for _, entry in self.index.rows)
+        return len(_of_vectors(self.index))
 
     def index_manifest(self, rewritten: Rewritten, manifests: Manifests) -> bytes:
         """Return the new index manifest.
@@ -105,8 +106,7 @@ def look_for_dangling(table: Table, base: Base, live: LiveNames) -> Dangling | N
     """
     metadata, schema, snapshot = live.metadata, base.schema, base.root.snapshot
     index = index_of(metadata.store, snapshot, metadata.corrupt)
-    found = {} if index is None else dict(enumerate(entry for _, entry in index.rows))
-    found = {place: entry for place, entry in found.items() if entry.index_type == DELETION_VECTORS}
+    found = _of_vectors(index)
     names = frozenset(each[0] for entry in found.values() for each in entry.vectors)
     if index is None or not names:
         return None
@@ -125,6 +125,23 @@ def look_for_dangling(table: Table, base: Base, live: LiveNames) -> Dangling | N
     if dangling.rewritten and target_size(schema) is None:
         _check_buckets(table, dangling, found.values())
     return dangling
+
+
+def count_vectors(base: Base, metadata: StrictMetadata) -> int:
+    """Return how many deletion vectors the index of a snapshot has.
+
+    Raises:
+        RefusedError: The index manifest is missing or damaged.
+        StorageError: The request failed.
+    """
+    index = index_of(metadata.store, base.root.snapshot, metadata.corrupt)
+    return sum(len(entry.vectors) for entry in _of_vectors(index).values())
+
+
+def _of_vectors(index: RawIndex | None) -> Mapping[int, IndexEntry]:
+    """Return the index files with deletion vectors, by the place of their record."""
+    rows = () if index is None else index.rows
+    return {place: entry for place, (_, entry) in enumerate(rows) if entry.index_type == DELETION_VECTORS}
 
 
 def _file(entry: IndexEntry, gone: frozenset[str], schema: TableSchema, paths: TablePaths) -> DanglingIndexFile:

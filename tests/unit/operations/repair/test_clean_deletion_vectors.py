@@ -211,6 +211,16 @@ def test_a_name_that_is_live_anywhere_is_live(place: str) -> None:
     assert set(vectors_of(world)) == names(world, "A")
 
 
+def test_a_count_that_nobody_recorded_is_counted() -> None:
+    """Writers before 0.9 did not count the rows of a vector."""
+    world = world_with({"I": {"A": [1, 5], "B": [2]}})
+    (row,) = index_rows(world)
+    row["_DELETIONS_VECTORS_RANGES"] = [{**each, "_CARDINALITY": None} for each in row["_DELETIONS_VECTORS_RANGES"]]
+    edit_index(world, lambda _: row)
+    cleaned(world)
+    assert [each["_CARDINALITY"] for each in index_rows(world)[0]["_DELETIONS_VECTORS_RANGES"]] == [2]
+
+
 def test_a_missing_data_file_is_live() -> None:
     """Manifests decide; a restore may bring the file back, and its deleted rows must not come with it."""
     world = world_with({"I": {"A": [1], "B": [2]}})
@@ -266,8 +276,13 @@ def test_vectors_that_nobody_applies_stay(options: dict[str, str]) -> None:
     for execute in (False, True):
         report = world.clean(execute=execute)
         assert report.status == "nothing_to_do"
-        assert [warning for warning in report.warnings if "deletion-vectors.enabled" in warning]
+        assert ["deletion-vectors.enabled" in each and "2 deletion vectors" in each for each in report.warnings] == [
+            True
+        ]
     assert world.ids() == [1, 2]
+    keys = RepairWorld(options={"bucket": "-1", **options}, primary_keys=["id", "dt"])
+    keys.table.commit("+A", partition=("d",), index={"H": b"\0\0\0\1"})
+    assert not keys.clean().warnings
 
 
 def test_a_tag_and_an_older_snapshot_keep_their_index() -> None:

@@ -1,14 +1,19 @@
-"""Tables that real engines wrote lose their first live file, each, and read again after a repair."""
+"""Tables that real engines wrote lose a file, each, and read again after a repair, or lose its vector after it."""
 
+import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
+import fastavro
 import pytest
 
 from lakesweep.operations.repair.arguments import RepairArguments
+from lakesweep.operations.repair.clean_deletion_vectors import clean_deletion_vectors
 from lakesweep.operations.repair.remove_unexisting_files import remove_unexisting_files
 from lakesweep.storage.local.store import LocalStore
+from tests.differential.metadata_edit import delete_files, newest_snapshot
 from tests.support.fixture_tables import TABLE_NAMES
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
@@ -76,3 +81,34 @@ def test_a_lost_file_of_a_real_table(name: str, fixtures_dir: Path, tmp_path: Pa
     )
     changed = {path for path, body in before.items() if path.read_bytes() != body}
     assert changed <= {location / "snapshot" / "LATEST"}
+
+
+@pytest.mark.parametrize("name", [name for name in TABLE_NAMES if "pk_" in name])
+def test_a_vector_of_a_real_table(name: str, fixtures_dir: Path, tmp_path: Path) -> None:
+    """A commit deletes a file with a vector, and leaves the vector. The other vectors and indexes stay as they are."""
+    location = tmp_path / "t"
+    shutil.copytree(fixtures_dir / "tables" / name, location)
+    for folder, _, _ in os.walk(location):
+        Path(folder).chmod(0o755)
+    maintainer = Maintainer(LocalStore(location), control=MemoryStore(), open_store=lambda _: MemoryStore())
+    report = clean_deletion_vectors(maintainer.table, RepairArguments(FILES), execute=True)
+    if name in NO_AVRO | REFUSED.keys() and report.status == "refused":
+        assert refusal_of(report) == REFUSED[name]
+        return
+    assert report.status == "nothing_to_do"
+    before = _index_of(location)
+    if not before:
+        return
+    gone = before[0]["_DELETIONS_VECTORS_RANGES"][0]["f0"]
+    delete_files(location, {gone})
+    report = clean_deletion_vectors(maintainer.table, RepairArguments(FILES), execute=True)
+    assert report.status == "done", report
+    assert _index_of(location) == before[1:]
+
+
+def _index_of(location: Path) -> list[dict[str, Any]]:
+    manifest = json.loads(newest_snapshot(location).read_text()).get("indexManifest")
+    if manifest is None:
+        return []
+    with (location / "manifest" / manifest).open("rb") as file:
+        return [row for row in fastavro.reader(file) if isinstance(row, dict)]
