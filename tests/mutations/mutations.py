@@ -620,6 +620,42 @@ MUTATIONS = (
         "",
         "unit/execute/test_last_checks.py::test_no_document_returns_when_a_file_did_not",
     ),
+    # --- which deletion vectors are of files that are gone ---
+    Mutation(
+        "a file that was moved to another level is gone",
+        "operations/repair/live_names",
+        "for digest, name in added.items() if digest not in deleted)",
+        "for name in added.values() if name not in deleted.values())",
+        "unit/operations/repair/test_clean_deletion_vectors.py::test_a_file_at_another_level_is_live",
+    ),
+    Mutation(
+        "a later attempt does not look for the files of new vectors",
+        "operations/repair/live_names",
+        "if not names <= self._names:",
+        "if not self._names:",
+        "unit/operations/repair/test_clean_deletion_vectors.py::test_a_writer_changes_vectors_between_plan_and_commit",
+    ),
+    Mutation(
+        "a manifest with fewer entries than its list states is believed",
+        "operations/repair/live_names",
+        "if (added, deleted) != (meta.added_count, meta.deleted_count):",
+        "if False:",
+        "unit/operations/repair/test_clean_deletion_vectors.py::test_a_manifest_that_is_not_as_its_list_states",
+    ),
+    Mutation(
+        "two vectors of a live file are no contradiction",
+        "operations/repair/dangling",
+        "        locate(metadata.store, (_only(entry, alive) for entry in found.values()), paths)\n",
+        "        pass\n",
+        "unit/operations/repair/test_clean_deletion_vectors.py::test_two_vectors_of_a_live_file",
+    ),
+    Mutation(
+        "what an attempt has rewritten is used again after a rollback",
+        "operations/repair/clean_deletion_vectors",
+        "if not attempt.may_reuse or base.is_restart or",
+        "if not attempt.may_reuse or",
+        "unit/operations/repair/test_clean_deletion_vectors.py::test_nothing_is_used_again_after_a_rollback",
+    ),
     # --- what a repair gives up ---
     Mutation(
         "a file that may not be read counts as missing",

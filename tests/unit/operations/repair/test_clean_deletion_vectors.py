@@ -512,14 +512,15 @@ def test_a_writer_changes_vectors_between_plan_and_commit() -> None:
     world = world_with({"I": {"A": [1], "B": [2]}, "J": {"C": [3]}})
 
     def delete_more() -> None:
-        world.table.commit("+D", partition=("d",), index={"I": None, "J2": {"C": [3, 4]}}, kind="OVERWRITE")
+        new = {"I": None, "J2": {"C": [3, 4], "D": [5]}}
+        world.table.commit("+D", partition=("d",), index=new, kind="OVERWRITE")
 
     report = world.clean(Acting("table put snapshot/snapshot-3".__eq__, delete_more))
     assert report.status == "done", report
     assert found(report).made[0].attempts == 2
     before = vectors_of(world, 3)
     assert vectors_of(world, 4) == {file: data for file, data in before.items() if file != name(world, "B")}
-    assert len(before) == 3 and world.newest().document["id"] == 4
+    assert set(before) == names(world, "ABCD") and world.newest().document["id"] == 4
 
 
 @pytest.mark.parametrize("changes", [False, True])
@@ -539,6 +540,19 @@ def test_what_an_attempt_has_rewritten_is_used_again(changes: bool) -> None:
     assert found(report).reused_attempt is not changes
     assert set(vectors_of(world)) == names(world, "A" if changes else "AC")
     assert len(world.keys("index/")) == (3 if changes else 2)
+
+
+def test_nothing_is_used_again_after_a_rollback() -> None:
+    """Whoever rolls back may also clean up."""
+    world = world_with({"I": {"A": [1], "B": [2], "C": [3]}})
+
+    def roll_back() -> None:
+        world.table.rollback(1)
+        world.table.commit("-B", kind="OVERWRITE", user="another")
+
+    report = world.clean(before_lease(roll_back))
+    assert (report.status, found(report).made[0].attempts, found(report).reused_attempt) == ("done", 2, False)
+    assert set(vectors_of(world)) == names(world, "AC")
 
 
 def before_lease(act: Callable[[], object]) -> Acting:
