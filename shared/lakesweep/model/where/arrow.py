@@ -34,7 +34,11 @@ _LONG = 1 << 63
 
 
 def to_arrow(where: Where) -> "pc.Expression":
-    """Return the expression of a condition over columns of these names. A filter takes the rows where it is true."""
+    """Return the expression of a condition over columns of these names. A filter takes the rows where it is true.
+
+    It is for tables and batches in memory. A dataset of Parquet files would leave out row groups by bounds that do not
+    count NaN, and lose rows.
+    """
     return _expression(where.condition, where.types)
 
 

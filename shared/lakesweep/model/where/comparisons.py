@@ -40,6 +40,8 @@ TIMES = frozenset(("TIMESTAMP", "TIMESTAMP_LTZ"))
 COMPARABLE = frozenset(("BOOLEAN", "DATE", "DECIMAL", *INTEGER_BITS, *FLOATS, *TEXTS, *BYTES, *TIMES))
 """Roots of the types whose values can stand beside literals."""
 _EPOCH = datetime(1970, 1, 1)
+_FIRST_MICROS = (datetime(1, 1, 1) - _EPOCH) // timedelta(microseconds=1)
+_LAST_MICROS = (datetime(9999, 12, 31, 23, 59, 59, 999_999) - _EPOCH) // timedelta(microseconds=1)
 
 
 class Beside:
@@ -126,8 +128,11 @@ class Beside:
                 assert isinstance(value, int)
                 return Fraction(value)
             case "integer" | "decimal":
-                self._check_digits([given], is_list=is_list)
                 assert isinstance(value, int | Decimal)
+                if root in INTEGER_BITS and not -(1 << 63) <= value <= (1 << 63) - 1:
+                    # Spark 3.5 answers true or false then, even for null.
+                    raise self.refused(given, "it is beyond every BIGINT, where Spark treats null as a value")
+                self._check_digits([given], is_list=is_list)
                 return Fraction(value)
             case "text" if root in INTEGER_BITS and not is_list:
                 text = str(value)
@@ -246,7 +251,10 @@ class Beside:
         advice = "write TIMESTAMP '2024-01-31 08:30:00.123456Z'"
         moment = self._moment(given, advice, is_list=is_list)
         if moment.offset_minutes is not None:
-            return moment.micros - moment.offset_minutes * 60_000_000
+            micros = moment.micros - moment.offset_minutes * 60_000_000
+            if not _FIRST_MICROS <= micros <= _LAST_MICROS:
+                raise self.refused(given, "it is outside of the years 1 to 9999 in UTC")
+            return micros
         milliseconds, rest = divmod(moment.micros, 1000)
         local = _EPOCH + timedelta(milliseconds=milliseconds)
         first, last = earliest_ms(local, self._zone), latest_ms(local, self._zone)

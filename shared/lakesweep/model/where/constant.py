@@ -1,7 +1,7 @@
 """Whether a condition is the same for every row that there could be."""
 
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
+from decimal import Context, Decimal
 from itertools import product
 from math import inf, nextafter, prod
 from typing import Any
@@ -11,8 +11,9 @@ from lakesweep.model.where.comparisons import FLOATS, INTEGER_BITS, TEXTS
 from lakesweep.model.where.conditions import And, Compare, Condition, IsUnknown, Matches, Not, OneOf, Or, columns_of
 from lakesweep.model.where.outcomes import TRUE, Nan, Null, State, Values, outcomes
 
-MAX_COMBINATIONS = 20_000
+MAX_COMBINATIONS = 2_000
 """How many rows are tried; beyond, the answer is not certain."""
+_EXACT = Context(prec=100)
 
 
 def constant(condition: Condition, types: Mapping[str, DataType]) -> bool | None:
@@ -102,7 +103,8 @@ def _next(value: Any, type_: DataType) -> Any:
     if root in INTEGER_BITS:
         return value + 1 if value < (1 << INTEGER_BITS[root]) - 1 else None
     if root == "DECIMAL":
-        return value + _decimal(1, type_) if value < _decimal(10 ** (type_.precision or 0) - 1, type_) else None
+        units = int(value.scaleb(type_.scale or 0, _EXACT)) + 1
+        return _decimal(units, type_) if units < 10 ** (type_.precision or 0) else None
     if root in FLOATS:
         return nextafter(value, inf) if value < inf else None
     if root in TEXTS:
@@ -115,4 +117,4 @@ def _next(value: Any, type_: DataType) -> Any:
 
 
 def _decimal(units: int, type_: DataType) -> Decimal:
-    return Decimal(units).scaleb(-(type_.scale or 0))
+    return Decimal(units).scaleb(-(type_.scale or 0), _EXACT)

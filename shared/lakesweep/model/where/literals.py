@@ -227,12 +227,15 @@ def _float(text: str, column: str) -> float:
 
 
 def _negative(found: Given, column: str) -> Given:
-    match found.value:
+    number = found.value if found.kind != "date" else None
+    match number:
         case bool():
             pass
-        case int() | Decimal() | float() if found.kind in ("integer", "decimal", "float", "double"):
-            # `-0.0` keeps the sign of a float; a decimal has none.
-            return Given(found.kind, -found.value, found.precision, found.scale)
+        case int() | float():
+            return Given(found.kind, -number, found.precision, found.scale)
+        case Decimal():
+            # Not by `-`, which rounds to 28 digits.
+            return Given(found.kind, number.copy_negate(), found.precision, found.scale)
     raise bad_where(f"column {column} stands beside the negative of {WORDS[found.kind]}")
 
 

@@ -4,7 +4,7 @@ Columns stand beside literals. A row for which the condition is null is not chos
 not known here is refused.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lakesweep.errors import FormatError
@@ -37,7 +37,7 @@ class Where:
         return frozenset(each.name for each in self.fields)
 
     @property
-    def types(self) -> Mapping[str, DataType]:
+    def types(self) -> dict[str, DataType]:
         """The types of these columns."""
         return {each.name: each.type for each in self.fields}
 
