@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.errors import MaintenanceError
+from lakesweep.errors import MaintenanceError, RefusedError
 from lakesweep.model.reading.casts import unsupported
 from lakesweep.runs.parameters.time_travel import Version
 from lakesweep.storage.local.store import LocalStore
@@ -77,6 +77,65 @@ def test_casts(engine: Engine, found: str, format_: str) -> None:
         others = [row[number] for row in theirs["rows"]]
         wrong = [(value, a, b) for value, a, b in zip(values, ours, others, strict=True) if a != b]
         assert not wrong, f"{found} as {theirs['columns'][number]}: {wrong[:5]}"
+
+
+FAR = [[32503680000123, 0], [-62135596800000, 0], [5, 0]]
+"""Years 3000 and 1, and 1970."""
+
+
+@pytest.mark.parametrize(
+    ("format_", "type_", "code"),
+    [
+        ("parquet", "TIMESTAMP(6)", None),
+        ("parquet", "TIMESTAMP(9)", "out_of_range"),
+        ("parquet", "TIMESTAMP_LTZ(9)", "out_of_range"),
+        ("orc", "TIMESTAMP(3)", "out_of_range"),
+        ("orc", "TIMESTAMP_LTZ(6)", "out_of_range"),
+        ("avro", "TIMESTAMP(6)", None),
+    ],
+)
+def test_far_time_stamps(engine: Engine, format_: str, type_: str, code: str | None) -> None:
+    """Where pyarrow would return other values without a word, they are refused; also in an ARRAY."""
+    table = f"far.{format_}_{type_.partition('(')[0]}{type_[-2]}".lower()
+    columns = [["a", type_], ["b", {"type": "ARRAY", "element": type_}], ["c", "INT"]]
+    engine("typed_create", table=table, columns=columns, options={"file.format": format_})
+    engine("typed_put", table=table, rows=[[each, [[5, 0], each], 1] for each in FAR])
+    store = LocalStore(str(engine.location(table)))
+    for name in ("a", "b"):
+        plan = planned(store, columns=[name])
+        if code is not None:
+            with pytest.raises(RefusedError) as refused:
+                arrow_rows(store, plan)
+            assert refused.value.code == code
+        else:
+            theirs = [row["ab".index(name)] for row in engine("typed_rows", table=table)["rows"]]
+            assert [row[0] for row in shown_rows(arrow_rows(store, plan), [plan.columns[0].field])] == theirs
+    assert arrow_rows(store, planned(store, columns=["c"])).num_rows == 3
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+@pytest.mark.parametrize("type_", ["TIMESTAMP(6)", "TIMESTAMP_LTZ(6)"])
+@pytest.mark.parametrize("near", [False, True])
+def test_writers_in_other_zones(engine: Engine, zone: str, type_: str, near: bool) -> None:
+    """ORC depends on the zone of the writer: the rows are those of the engine in UTC, or they are refused."""
+    table = f"zones.{zone.partition('/')[2]}_{type_[:-3]}_{near}".lower()
+    engine("clock", name=zone)
+    try:
+        columns = [["a", type_], ["b", "TIMESTAMP(3)"]]
+        engine("typed_create", table=table, columns=columns, options={"file.format": "orc"})
+        values = [[1704164645678, 0], [1720000000000, 0], [-2208988800001, 0]] + ([[5, 0], [-1, 0]] if near else [])
+        engine("typed_put", table=table, rows=[[value, None] for value in values])
+    finally:
+        engine("clock", name="UTC")
+    store = LocalStore(str(engine.location(table)))
+    plan = planned(store, columns=["a"])
+    if near or "LTZ" in type_:
+        with pytest.raises(RefusedError) as refused:
+            arrow_rows(store, plan)
+        assert refused.value.code == "orc_time_zone"
+        return
+    assert shown_rows(arrow_rows(store, plan), [plan.columns[0].field]) == [[value] for value in values]
+    assert engine("typed_rows", table=table)["rows"] == [[value, None] for value in values]
 
 
 def play(engine: Engine, seed: int) -> TypedHistory:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lakesweep.errors import MaintenanceError
+from lakesweep.errors import MaintenanceError, UsageError
 from lakesweep.format.schema import parse_schema
 from lakesweep.format.values.data_type import DataField, DataType
+from lakesweep.model.where.arrow import to_arrow
 from lakesweep.runs.parameters.time_travel import Version
 from lakesweep.storage.local.store import LocalStore
 from tests.differential.engine import RETAIN_EVERYTHING, Engine, EngineError
@@ -18,7 +19,9 @@ from tests.differential.typed_values import PARTITIONS, PLAIN, nested, rows
 from tests.support.rows_read import arrow_rows, planned
 from tests.support.typed_rows import shown_rows
 
-REFUSALS = frozenset(("unsupported_cast", "needs_merge"))
+LITERALS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "CHAR", "VARCHAR", "DECIMAL", "DATE", "TIMESTAMP")
+"""Types of columns that conditions look at."""
+REFUSALS = frozenset(("unsupported_cast", "needs_merge", "out_of_range"))
 """What a reader may refuse of these tables."""
 
 
@@ -30,6 +33,8 @@ class Seen:
     rows: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     not_of_the_engine: int = 0
+    pruned: int = 0
+    """Files that conditions left out."""
 
 
 @dataclass(slots=True)
@@ -201,6 +206,49 @@ class TypedHistory:
         assert not more and not less, f"{where}: {theirs['columns']}\nours: {more}\ntheirs: {less}"
         self.seen.compared += 1
         self.seen.rows += len(mine)
+        for _ in range(4):
+            self._check_condition(store, Version(snapshot_id=snapshot_id), found, where)
+
+    def _check_condition(self, store: LocalStore, version: Version, found: Any, where: str) -> None:
+        """What is left out by partitions and statistics has no row of the condition."""
+        fields = [each for each in planned(store, version, open_store=LocalStore).fields if each.type.root in LITERALS]
+        if not fields or not len(found):
+            return
+        chosen = [self._random.choice(fields) for _ in range(self._random.randint(1, 2))]
+        parts = [self._part(each, found) for each in chosen]
+        condition = self._random.choice((" AND ", " OR ")).join(parts)
+        try:
+            plan = planned(store, version, where=condition, open_store=LocalStore)
+        except UsageError:  # the answer of Spark is not certain
+            return
+        assert plan.where is not None
+        filtered = found.filter(to_arrow(plan.where))
+        got = arrow_rows(store, plan, LocalStore)
+        types = [each.type for each in plan.fields]
+        assert lines(shown_rows(got, plan.fields), types) == lines(shown_rows(filtered, plan.fields), types), (
+            f"{where}: {condition}"
+        )
+        self.seen.pruned += plan.counts.pruned_files
+
+    def _part(self, field_: DataField, found: Any) -> str:
+        value = found[field_.name][self._random.randrange(len(found))].as_py()
+        if value is None or self._random.random() < 0.1:
+            return f"`{field_.name}` IS {self._random.choice(('', 'NOT '))}NULL"
+        order = self._random.choice(("=", "<", ">=", "<>", "<=", ">"))
+        return f"`{field_.name}` {order} {_literal(value, field_.type)}"
+
+
+def _literal(value: Any, type_: DataType) -> str:
+    match type_.root:
+        case "CHAR" | "VARCHAR":
+            return f"'{value}'"
+        case "DATE":
+            return f"DATE '{value}'"
+        case "TIMESTAMP":
+            return f"TIMESTAMP '{value}'"
+        case "DECIMAL":
+            return f"{value:f}"
+    return str(value)
 
 
 def lines(rows_: list[list[Any]], types: Sequence[DataType]) -> list[str]:

@@ -25,7 +25,7 @@ from lakesweep.operations.reading.casting import converted
 from lakesweep.operations.reading.object_file import ObjectFile
 from lakesweep.operations.reading.orc import orc_batches
 from lakesweep.operations.reading.parquet import parquet_batches
-from lakesweep.operations.reading.types import arrow_schema, arrow_type, load_arrow
+from lakesweep.operations.reading.types import arrow_schema, arrow_type, load_arrow, out_of_range
 from lakesweep.operations.reading.values import partition_array
 from lakesweep.storage.store import Store
 from lakesweep.table.fence import FenceRules
@@ -172,11 +172,17 @@ def _array(file: ReadFile, column: FileColumn, batch: Any, partition: Mapping[st
     """Return the values of one column of the result."""
     type_ = arrow_type(column.column.field.type)
     if column.column.is_partition:
-        return partition_array(partition[column.column.name], column.column.field.type, batch.num_rows)
+        try:
+            return partition_array(partition[column.column.name], column.column.field.type, batch.num_rows)
+        except OverflowError as error:
+            raise out_of_range(file.path, column.column.name) from error
     if column.found is None:
         return load_arrow().nulls(batch.num_rows, type_)
     found = _as_stated(batch.column(batch.schema.get_field_index(column.found.name)), file, column.found)
-    return converted(found, column.found.type, column.column.field.type)
+    try:
+        return converted(found, column.found.type, column.column.field.type)
+    except load_arrow().ArrowInvalid as error:
+        raise out_of_range(file.path, column.column.name) from error
 
 
 def _as_stated(found: Any, file: ReadFile, field: DataField) -> Any:

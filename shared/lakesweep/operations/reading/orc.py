@@ -3,6 +3,11 @@
 Damaged bytes can end the process of pyarrow's ORC reader, or make it return other rows. So the other process first
 checks the frame of the whole file, and decompresses every part (`format/orc/frame.py`). That process holds the file in
 memory as it is compressed; this one has one batch at a time. A process decodes one file after another.
+
+If a file says that it was written in another time zone than UTC, two kinds of time stamps are refused. Those with a
+zone are written as times of the writer's clock, and each of Paimon's readers takes them for times of its own. And
+pyarrow errs by a second between 1970 in UTC and 1970 in the zone of the writer, if there are fractions of a second. A
+file that has no time stamps without a zone does not say: it is read as Paimon reads it in UTC.
 """
 
 import atexit
@@ -19,7 +24,7 @@ from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format.values.data_type import DataField
 from lakesweep.model.reading.plan import ReadFile
 from lakesweep.operations.reading.casting import has_chars, trim_chars
-from lakesweep.operations.reading.types import load_arrow
+from lakesweep.operations.reading.types import load_arrow, time_stamps
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -27,6 +32,10 @@ if TYPE_CHECKING:
 _MAIN = "import sys; sys.path[:] = sys.argv[1:]; from lakesweep.operations.reading.orc_process import main; main()"
 """Not `-m`, which looks for this package and pyarrow in fewer places than this process."""
 _PIECE_BYTES = 8 << 20
+_UTC = frozenset(("UTC", "GMT", "Etc/UTC", "Etc/GMT"))
+_SECOND = 1_000_000_000
+_NEAR_HOURS = 20
+"""Zones differ from UTC by less."""
 _NO_ANSWER = (EOFError, OSError, TypeError, ValueError)
 """The exceptions if the process ends, or writes anything except an answer."""
 _ENDED_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT, -signal.SIGALRM)
@@ -68,13 +77,16 @@ def orc_batches(source: RawIOBase, file: ReadFile, fields: Sequence[DataField]) 
     is_whole = False
     try:
         _send(running, source, file, [field.name for field in fields])
-        schema, first = None, 0
+        schema, zones, first = None, frozenset[str](), 0
         while not is_whole:
             outcome, found = _answer(running, file.path)
             if outcome == "schema":
-                schema = arrow.ipc.read_schema(arrow.py_buffer(found))
+                encoded, names = found
+                schema, zones = arrow.ipc.read_schema(arrow.py_buffer(encoded)), frozenset(names) - _UTC
             elif outcome == "batch":
                 batch = arrow.ipc.read_record_batch(arrow.py_buffer(found), schema)
+                if zones:
+                    _check_zone(batch, fields, zones, file.path)
                 yield first, _trimmed(batch, fields)
                 first += batch.num_rows
             elif outcome == "whole":
@@ -89,6 +101,29 @@ def orc_batches(source: RawIOBase, file: ReadFile, fields: Sequence[DataField]) 
             _idle.append(running)
         else:
             running.end()
+
+
+def _check_zone(batch: Any, fields: Sequence[DataField], zones: frozenset[str], path: str) -> None:
+    for field in fields:
+        for array in time_stamps(batch.column(batch.schema.get_field_index(field.name))):
+            is_instant = array.type.tz is not None
+            is_refused = bool(zones - {""}) if is_instant else "" in zones or _has_odd(array)
+            if is_refused:
+                raise UnsupportedFormatError(
+                    f"{path}: expected time stamps of {field.name} that do not depend on the time zone of the writer, "
+                    "found others; leave the column out",
+                    code="orc_time_zone",
+                )
+
+
+def _has_odd(array: Any) -> bool:
+    """Tell whether time stamps near 1970 have fractions of a second."""
+    from pyarrow import compute
+
+    nanos = array.cast(load_arrow().int64())
+    whole = compute.multiply(compute.divide(nanos, _SECOND), _SECOND)
+    is_near = compute.less(compute.abs(nanos), _NEAR_HOURS * 3600 * _SECOND)
+    return bool(compute.any(compute.and_(is_near, compute.not_equal(nanos, whole))).as_py())
 
 
 def _trimmed(batch: Any, fields: Sequence[DataField]) -> Any:

@@ -1,8 +1,8 @@
 """The program of the process that decodes ORC data files: pyarrow, with limits of memory and time.
 
 It says ("ready", None), then answers one request after another until its input ends. A request is (path, columns, size
-of the file, pieces), and after it the file in so many pieces. The answer is ("schema", bytes), any number of
-("batch", bytes) in Arrow's IPC format, and one of
+of the file, pieces), and after it the file in so many pieces. The answer is ("schema", (bytes, zones of the writer)),
+any number of ("batch", bytes), both in Arrow's IPC format, and one of
 
 - ("whole", rows): all rows were sent.
 - ("failed", (code, message)): the process ends, since damaged bytes may have changed its memory.
@@ -21,7 +21,9 @@ from typing import Any
 from lakesweep.errors import FormatError, MaintenanceError
 from lakesweep.format.orc.decoder import load_pyarrow
 from lakesweep.format.orc.frame import check_frame
+from lakesweep.format.orc.time_stamps import time_stamp_bounds, writer_zones
 from lakesweep.format.values.json_document import shorten
+from lakesweep.operations.reading.types import has_time_stamps, out_of_range
 
 BATCH_ROWS = 16_384
 MAX_SECONDS = 300
@@ -29,6 +31,9 @@ MAX_SECONDS = 300
 MAX_MEMORY_BYTES = 4 << 30
 MOST_RATIO = 1000
 """A file may unpack to this many times its size."""
+
+FARTHEST_MS = 9_223_372_036_854 - 2 * 86_400_000
+"""Nanoseconds of 64 bits reach two days farther, and so may zones."""
 
 Answer = Callable[[str, Any], None]
 
@@ -79,6 +84,10 @@ def _decode(body: bytes, path: str, columns: list[str], answer: Answer) -> int:
     for name in columns:
         if names.count(name) != 1:
             raise FormatError(f"{path}: expected one column {name}, as its schema states, found {names.count(name)}")
+    zones: frozenset[str] = frozenset()
+    if any(has_time_stamps(file.schema.field(name).type) for name in columns):
+        _check_time_stamps(body, path, columns)
+        zones = writer_zones(body, path)
     chosen = columns or names[:1]
     # pyarrow takes a name with a dot for the field of a struct.
     read = None if any("." in name for name in chosen) else chosen
@@ -87,7 +96,7 @@ def _decode(body: bytes, path: str, columns: list[str], answer: Answer) -> int:
         signal.alarm(MAX_SECONDS)
         batch = file.read_stripe(stripe, columns=read).select(chosen)
         if not rows:
-            answer("schema", batch.schema.serialize().to_pybytes())
+            answer("schema", (batch.schema.serialize().to_pybytes(), sorted(zones)))
         for start in range(0, batch.num_rows, BATCH_ROWS):
             part = batch.slice(start, BATCH_ROWS)
             answer("batch", part.serialize().to_pybytes())
@@ -95,3 +104,14 @@ def _decode(body: bytes, path: str, columns: list[str], answer: Answer) -> int:
     if rows != file.nrows:
         raise FormatError(f"{path}: expected {file.nrows} rows in an ORC file, found {rows}")
     return rows
+
+
+def _check_time_stamps(body: bytes, path: str, columns: list[str]) -> None:
+    bounds = time_stamp_bounds(body, path)
+    for name in columns:
+        if name not in bounds:
+            continue
+        found = bounds[name]
+        if found is None or found[0] < -FARTHEST_MS or found[1] > FARTHEST_MS:
+            stated = "none" if found is None else f"{found[0]} to {found[1]}"
+            raise out_of_range(path, name, f"statistics of {stated} in milliseconds")

@@ -5,6 +5,7 @@ physical form is certain: not of decimals with more than 18 digits, and not of n
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from decimal import Decimal
 from io import RawIOBase
 from typing import Any
@@ -15,7 +16,7 @@ from lakesweep.format.values.data_type import DataField, DataType
 from lakesweep.format.values.json_document import shorten
 from lakesweep.model.reading.plan import ReadFile
 from lakesweep.model.where.facts import ColumnRange
-from lakesweep.operations.reading.types import load_arrow
+from lakesweep.operations.reading.types import load_arrow, out_of_range, time_stamps
 
 BATCH_ROWS = 16_384
 _PER_MS = {"ms": 1, "us": 1_000}
@@ -45,10 +46,12 @@ def parquet_batches(
     names = [field.name for field in fields]
     # pyarrow reports damage as OSError, ValueError or an own class, depending on where it notices the damage.
     try:
-        with parquet.ParquetFile(source, pre_buffer=True) as reader:
+        with ExitStack() as files:
+            reader = files.enter_context(parquet.ParquetFile(source, pre_buffer=True, page_checksum_verification=True))
             if reader.metadata.num_rows != file.rows:
                 raise FormatError(f"{file.path}: expected {file.rows} rows, found {reader.metadata.num_rows}")
             check_columns(names, reader.schema_arrow.names, file.path)
+            far, micros = _nanoseconds(reader.schema, names), None
             first = 0
             for number in range(reader.metadata.num_row_groups):
                 group = reader.metadata.row_group(number)
@@ -56,6 +59,10 @@ def parquet_batches(
                 if choose is not None and not choose(group.num_rows, _ranges(group, reader.schema_arrow, fields)):
                     first = end
                     continue
+                if far and micros is None:
+                    micros = files.enter_context(parquet.ParquetFile(source, coerce_int96_timestamp_unit="us"))
+                if micros is not None:
+                    _check_range(micros.iter_batches(BATCH_ROWS, row_groups=[number], columns=far), file)
                 for batch in reader.iter_batches(BATCH_ROWS, row_groups=[number], columns=names, use_threads=False):
                     yield first, batch.select(names)
                     first += batch.num_rows
@@ -79,6 +86,29 @@ def check_columns(names: Sequence[str], found: Sequence[str], path: str) -> None
     for name in names:
         if found.count(name) != 1:
             raise FormatError(f"{path}: expected one column {name}, as its schema states, found {found.count(name)}")
+
+
+def _nanoseconds(schema: Any, names: Sequence[str]) -> list[str]:
+    """Return the columns with time stamps of 96 bits, nested ones too."""
+    columns = [schema.column(number) for number in range(len(schema.names))]
+    roots = {column.path.partition(".")[0] for column in columns if column.physical_type == "INT96"}
+    return [name for name in names if name in roots or name.partition(".")[0] in roots]
+
+
+def _check_range(batches: Iterator[Any], file: ReadFile) -> None:
+    """Make sure that nanoseconds of 64 bits reach all time stamps: pyarrow returns other values if they do not.
+
+    Raises:
+        RefusedError: They do not.
+    """
+    arrow = load_arrow()
+    for batch in batches:
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            try:
+                for each in time_stamps(column):
+                    each.cast(arrow.timestamp("ns", each.type.tz), safe=True)
+            except arrow.ArrowInvalid as error:
+                raise out_of_range(file.path, name) from error
 
 
 def _ranges(group: Any, schema: Any, fields: Sequence[DataField]) -> dict[str, ColumnRange]:

@@ -6,10 +6,10 @@ millisecond of the day, also with more digits, as in Paimon. Every column may be
 data file can be older than the column.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lakesweep.errors import RefusedError
+from lakesweep.errors import RefusedError, UnsupportedFormatError
 from lakesweep.format.values.data_type import DataType
 from lakesweep.model.reading.plan import ReadColumn
 
@@ -77,6 +77,36 @@ def arrow_type(type_: DataType) -> Any:
 def arrow_schema(columns: Iterable[ReadColumn]) -> Any:
     """Return Arrow's schema of the result."""
     return load_arrow().schema([(column.name, arrow_type(column.field.type)) for column in columns])
+
+
+def out_of_range(path: str, column: str, found: str = "others") -> UnsupportedFormatError:
+    """Return the error for time stamps that Arrow cannot hold."""
+    return UnsupportedFormatError(
+        f"{path}: expected time stamps of {column} between 1678 and 2262, which nanoseconds reach, found {found}; "
+        "leave the column out",
+        code="out_of_range",
+    )
+
+
+def has_time_stamps(type_: Any) -> bool:
+    """Tell whether a type of Arrow is or contains a time stamp."""
+    inner = [type_.field(number).type for number in range(type_.num_fields)]
+    return bool(load_arrow().types.is_timestamp(type_)) or any(map(has_time_stamps, inner))
+
+
+def time_stamps(array: Any) -> Iterator[Any]:
+    """Yield the arrays of time stamps in an array: itself, or nested ones."""
+    types = load_arrow().types
+    if types.is_timestamp(array.type):
+        yield array
+    elif types.is_struct(array.type):
+        for part in array.flatten():
+            yield from time_stamps(part)
+    elif types.is_map(array.type):
+        yield from time_stamps(array.keys)
+        yield from time_stamps(array.items)
+    elif types.is_list(array.type):
+        yield from time_stamps(array.flatten())
 
 
 def unit_of(type_: DataType) -> str:
