@@ -53,6 +53,8 @@ class History:
         self.control = work / "control" / f"latest{seed}"
         self.is_ours = seed % 3 == 0
         """Lakesweep expires and deletes tags, and the engine does not."""
+        self.deleted: dict[str, Contents] = {}
+        """What deleted tags held; a rollback makes one again that its engine needs."""
         self.judge = Judge(engine, self.table, kind, self.model, self.verdict, self.control)
 
     def run(self) -> Verdict:
@@ -109,8 +111,8 @@ class History:
         newest = max(snapshot_ids(branch_root(self.location, self.kind.branch)))
         self.model.committed(newest)
         for tag in self._tags():
-            if tag not in self.model.tagged:  # it keeps the target or the new snapshot, which hold the same
-                self.model.tagged[tag] = expected
+            if tag not in self.model.tagged:  # it keeps the target or the new snapshot, or was missed of an earlier run
+                self.model.tagged[tag] = self.deleted.get(tag, expected)
         self.judge.rows_and_filters()
         self.judge.by_others(self.location)
         self.judge.by_ours(self.random)
@@ -182,7 +184,7 @@ class History:
             self.engine("tag", table=self.table, op="delete", name=tag)
             self.writers.done.append(f"delete tag {tag}")
             self.verdict.facts["tags deleted by the engine"] += 1
-        del self.model.tagged[tag]
+        self.deleted[tag] = self.model.tagged.pop(tag)
         self._versions()
 
     def _versions(self) -> None:

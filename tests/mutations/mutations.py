@@ -717,9 +717,39 @@ MUTATIONS = (
     Mutation(
         "a tag that has to stay ends by the table's options",
         "operations/tags/create",
-        "if retained_ms is None and not arguments.is_permanent:",
+        "if retained_ms is None and not name.startswith(ROLLBACK_PREFIX):",
         "if retained_ms is None:",
         "unit/operations/branches/test_as_latest.py::test_two_tags_without_an_end_stay_where_a_file_came_back",
+    ),
+    Mutation(
+        "nobody makes the second tag of a rollback as latest that died",
+        "operations/branches/as_latest/protection",
+        "            if _is_needed(own, roots, last.snapshot.id, str(tag)):",
+        "            if False:",
+        "unit/operations/branches/test_as_latest_dead.py::test_the_same_call_makes_the_second_tag_of_a_dead_run",
+    ),
+    Mutation(
+        "a tag counts as one that stays although its run may have committed nothing",
+        "operations/tags/rules/rollback",
+        "        if root.ref.name not in unsure and parse_tag",
+        "        if parse_tag",
+        "unit/operations/branches/test_as_latest_dead.py"
+        "::test_nobody_relies_on_the_tag_of_a_run_that_may_have_committed_nothing",
+    ),
+    Mutation(
+        "a branch may delete what a rollback as latest takes back",
+        "operations/branches/rules/lives",
+        "        return last is None or any(each not in held for each in self.asked if each >= last)",
+        "        return last is None",
+        "unit/operations/branches/rules/test_lives.py::test_a_branch_asks_the_last_tag_below",
+    ),
+    Mutation(
+        "a fast-forward deletes the second tag of a rollback as latest",
+        "operations/branches/rules/fast_forward",
+        "        if is_second(root) and is_kept and first_id is not None and first_id < snapshot.id:",
+        "        if False:",
+        "unit/operations/branches/test_as_latest_protected.py"
+        "::test_a_fast_forward_that_would_delete_the_second_tag_is_refused",
     ),
     Mutation(
         "a file that was moved is deleted and added again",

@@ -24,6 +24,7 @@ from lakesweep.operations.tags.options import (
     is_write_only,
     writes_success_file,
 )
+from lakesweep.operations.tags.rules.expiry import ROLLBACK_PREFIX
 from lakesweep.operations.tags.rules.periods import period_of
 from lakesweep.operations.tags.rules.rollback import changed_warnings
 from lakesweep.runs.fleet import ruling_of
@@ -61,8 +62,6 @@ class TagArguments:
     ignore_if_exists: bool = False
     time_zone: str | None = None
     """The zone in which the time of creation is written; default: the fleet policy's, else UTC."""
-    is_permanent: bool = False
-    """The tag has no end, whatever the table's options say."""
 
     def to_json(self) -> Mapping[str, object]:
         """Return the arguments that were given."""
@@ -111,7 +110,7 @@ def plan_create_tag(table: Table, arguments: TagArguments, *, looks_for_name: bo
         return making.plan(source, (), (f"tag {name!r} is there already, and stays as it is",))
     making.check_automatic(source, automatic)
     retained_ms = arguments.time_retained_ms
-    if retained_ms is None and not arguments.is_permanent:
+    if retained_ms is None and not name.startswith(ROLLBACK_PREFIX):
         retained_ms = default_time_retained_ms(making.options)
     put, warnings = making.put(source, retained_ms, None)
     success = (

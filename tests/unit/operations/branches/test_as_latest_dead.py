@@ -1,5 +1,6 @@
 """The tags of runs that died: the second one is made, and nobody relies on one that goes."""
 
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -42,6 +43,24 @@ def test_the_same_call_makes_the_second_tag_of_a_dead_run() -> None:
     assert (report.status, world.tags(), world.ids()) == ("nothing_to_do", [tag, second_of(tag, 4)], [1, 2, 3, 4])
     assert f"tag {second_of(tag, 4)} is made" in report.warnings[0]
     assert world.back().warnings == ()
+
+
+def test_a_tag_that_is_made_as_advised_has_no_end() -> None:
+    world = AsLatestWorld(options={"tag.default-time-retained": "1 h"})
+    tag = dies_after_its_commit(world)
+    world.run("create-tag", tag=second_of(tag, 4), snapshot=4, status="done")
+    assert "tagTimeRetained" not in json.loads(world.store.read(f"tag/tag-{second_of(tag, 4)}").data)
+
+
+def test_the_tag_of_a_run_whose_message_had_to_wait_is_young() -> None:
+    world = AsLatestWorld()
+    world.now_ms += 2 * ORPHAN_AGE_MS
+    tag = f"{PREFIX}1-{new_id(world.now_ms)}"
+    world.now_ms += 2 * ORPHAN_AGE_MS
+    world.table.tag(tag, snapshot=1)
+    assert world.back(2).status == "done" and tag in world.tags()
+    world.now_ms += 2 * ORPHAN_AGE_MS
+    assert world.back(3).status == "done" and tag not in world.tags()
 
 
 def test_any_rollback_makes_it_before_it_counts_on_it() -> None:

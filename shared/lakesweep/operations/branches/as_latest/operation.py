@@ -65,7 +65,7 @@ def _made_up(table: Table, *, execute: bool) -> tuple[TableView, tuple[str, ...]
         return (begin(table, OPERATION) if made else view), (*doubts, *made), frozenset()
     due = tuple(not_made(view.table, view.own))
     warnings = tuple(
-        f"tag {tag_name(root.snapshot.id, run_id)} is missing, since run {run_id} died after it had committed snapshot "
+        f"tag {tag_name(root.snapshot.id, run_id)} is missing, although run {run_id} has committed snapshot "
         f"{root.snapshot.id}; an execution makes it"
         for run_id, root in due
     )

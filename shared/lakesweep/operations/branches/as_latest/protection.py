@@ -41,7 +41,7 @@ def hold(table: Table, target: Root, run_id: str) -> tuple[str, tuple[str, ...]]
     is_tag = target.ref.kind == "tag"
     source = Version(tag=target.ref.name) if is_tag else Version(snapshot_id=target.snapshot.id)
     # A run that comes again, as a message may, finds its own tag.
-    arguments = TagArguments(name, source, ignore_if_exists=True, is_permanent=True)
+    arguments = TagArguments(name, source, ignore_if_exists=True)
     report = plan_and_write(table, CREATE, lambda own: plan_create_tag(own, arguments, looks_for_name=False))
     if report.refusal is not None:
         raise RefusedError(report.refusal.message, code=report.refusal.code)
@@ -78,7 +78,7 @@ def make_it(name: str, snapshot_id: int) -> str:
 
 
 def not_made(table: Table, own: BranchListing) -> Iterator[tuple[str, Root]]:
-    """Yield the second tags that dead runs have not made and that are needed: the run, and what it committed.
+    """Yield the second tags that are needed and missing, as after the death of a run: the run, and what it committed.
 
     Raises:
         RefusedError: A snapshot or tag cannot be read.
@@ -104,7 +104,7 @@ def _is_needed(own: BranchListing, roots: tuple[Root, ...], snapshot_id: int, bu
 
 
 def make_up(table: Table, own: BranchListing) -> Iterator[str]:
-    """Make the tags that dead runs have not made; yield what was done.
+    """Make the second tags that are missing; yield what was done.
 
     Raises:
         RefusedError: A snapshot or tag cannot be read.
@@ -117,7 +117,7 @@ def make_up(table: Table, own: BranchListing) -> Iterator[str]:
         except (RefusedError, StalePlanError) as error:
             yield f"tag {name} could not be made ({error}); {make_it(name, snapshot_id)}"
         else:
-            yield f"tag {name} is made: run {run_id} has committed snapshot {snapshot_id}, and did not come to make it"
+            yield f"tag {name} is made: it was missing, although run {run_id} has committed snapshot {snapshot_id}"
             yield from warnings
 
 
@@ -131,7 +131,8 @@ def left_behind(view: TableView) -> Iterator[tuple[str, str | None]]:
         StorageError: A request failed.
     """
     single = single_tags(ref.name for ref in view.own.tags)
-    over = [tag for tag in single.values() if view.now_ms - tag.begun_ms > ORPHAN_AGE_MS]
+    made_ms = {ref.name: ref.modified_ms for ref in view.own.tags}  # a message may wait long for its run
+    over = [tag for tag in single.values() if view.now_ms - max(tag.begun_ms, made_ms[str(tag)]) > ORPHAN_AGE_MS]
     if not over or not view.own.snapshots:
         return
     branches = view.listing.branches.values()

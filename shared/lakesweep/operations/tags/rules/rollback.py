@@ -14,7 +14,7 @@ from lakesweep.model.roots import BranchListing, Root
 from lakesweep.operations.tags.rules.expiry import ROLLBACK_PREFIX
 
 _RUN = "(?P<run>(?P<time>[0-9]{8}T[0-9]{6})Z-[0-9a-f]{8})"
-_NAME = re.compile(rf"{ROLLBACK_PREFIX}(?P<id>[0-9]{{1,19}})-{_RUN}")
+_NAME = re.compile(rf"{ROLLBACK_PREFIX}(?P<id>0|[1-9][0-9]{{0,18}})-{_RUN}")
 """Names that Lakesweep gives. Paimon's have another end."""
 _USER = re.compile(rf"lakesweep-{_RUN}-[0-9]+(-[0-9]+)?")
 """See `CommitEnvironment.commit_user`."""
