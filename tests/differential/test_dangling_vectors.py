@@ -263,6 +263,19 @@ def test_a_delete_that_began_before(engine: Engine, tmp_path: Path, which: str) 
     go_on(scene)
 
 
+def test_a_delete_in_a_bucket_that_began_before(engine: Engine, tmp_path: Path) -> None:
+    """The engine replaces the bucket's index file by its own, with all live vectors: a later call cleans that, too."""
+    scene, _ = mixed(engine, "held_bucket", "keyed")
+    scene.put("a", range(8, 9), delete=True, hold=True)
+    scene.cleaned(tmp_path)
+    rows = scene.rows()
+    scene.do("commit_held")
+    assert scene.rows() == [row for row in rows if row[1] != "8"]
+    assert scene.dangling()
+    scene.cleaned(tmp_path)
+    go_on(scene)
+
+
 def some_steps(scene: Scene, draw: random.Random) -> None:
     """Write, delete and take files away at random, as far as the engine lets itself."""
     ids = 0

@@ -454,7 +454,7 @@ public class EngineDriver {
         return table.snapshotManager().latestSnapshotId();
     }
 
-    /** Commit what `dv_delete` has prepared. */
+    /** Commit what `dv_delete` or `put` has prepared. */
     static Object commitHeld(JsonNode c) throws Exception {
         FileStoreTable table = table(c);
         try (BatchTableCommit commit = table.newBatchWriteBuilder().newCommit()) {

@@ -59,7 +59,8 @@ class PartitionCommands {
 
     /**
      * rows [[text or null...]...], each with the columns of the table from the first on; delete: they are -D; overwrite:
-     * the partitions of the rows hold nothing else afterwards; watermark. Returns the latest snapshot's id.
+     * the partitions of the rows hold nothing else afterwards; watermark; hold: `commit_held` commits it. Returns the latest
+     * snapshot's id.
      */
     static Object put(JsonNode c) throws Exception {
         FileStoreTable table = EngineDriver.table(c);
@@ -86,7 +87,9 @@ class PartitionCommands {
             }
             messages = write.prepareCommit();
         }
-        if (c.hasNonNull("watermark")) {
+        if (EngineDriver.flag(c, "hold")) {
+            EngineDriver.held = messages;
+        } else if (c.hasNonNull("watermark")) {
             try (TableCommitImpl commit = table.newCommit(EngineDriver.COMMIT_USER)) {
                 commit.commit(new ManifestCommittable(
                         BatchWriteBuilder.COMMIT_IDENTIFIER, c.get("watermark").asLong(), messages));
