@@ -9,7 +9,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
-from pyarrow import orc
+from pyarrow import orc, parquet
 
 from lakesweep.errors import FormatError
 from lakesweep.format.values.data_type import DataField, DataType, parse_data_type
@@ -18,6 +18,7 @@ from lakesweep.operations.reading import orc as reader
 from lakesweep.operations.reading.avro import avro_batches
 from lakesweep.operations.reading.object_file import ObjectFile
 from lakesweep.operations.reading.orc import orc_batches
+from lakesweep.operations.reading.parquet import parquet_batches
 from tests.support.memory_store import MemoryStore
 from tests.support.typed_rows import shown
 
@@ -76,6 +77,25 @@ def test_damaged_orc(seed: int) -> None:
         except FormatError:
             failures += 1
     assert failures
+
+
+def test_damaged_parquet() -> None:
+    """With the checksums that Paimon's writer adds, flipped bits are an error, or the rows are the same."""
+    target = io.BytesIO()
+    parquet.write_table(pa.table({"n": pa.array(range(2000), pa.int32())}), target, write_page_checksum=True)
+    body = target.getvalue()
+    random_ = random.Random(1)
+    failures = 0
+    for _ in range(60):
+        damaged = bytearray(body)
+        damaged[random_.randrange(len(body))] ^= 1 << random_.randrange(8)
+        try:
+            batches = list(parquet_batches(*file_of(bytes(damaged), 2000, "parquet"), [N]))
+        except FormatError:
+            failures += 1
+        else:
+            assert pa.Table.from_batches([batch for _, batch in batches])["n"].to_pylist() == list(range(2000))
+    assert failures > 20
 
 
 def test_an_orc_file_of_other_rows() -> None:

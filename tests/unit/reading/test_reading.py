@@ -113,6 +113,47 @@ def test_a_column_that_does_not_exist() -> None:
     assert wrong.value.code == "no_such_column"
 
 
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"scan.fallback-branch": "rt"}, "several_branches"),
+        ({"chain-table.enabled": "true"}, "several_branches"),
+        ({"scan.snapshot-id": "1"}, "version_in_options"),
+        ({"scan.mode": "from-timestamp"}, "version_in_options"),
+        ({"source.split.target-size": "much"}, "bad_option"),
+    ],
+)
+def test_options_that_change_what_readers_see(options: dict[str, str], code: str) -> None:
+    """They are refused, not overlooked; a named version counts more than one in the options."""
+    table = table_of(options=options)
+    table.commit("+A")
+    with pytest.raises(RefusedError) as refused:
+        planned(table.store)
+    assert refused.value.code == code
+    if code == "version_in_options":
+        assert len(read_rows(table.store, Version(snapshot_id=1))) == 10
+
+
+def test_a_table_that_lost_its_primary_key() -> None:
+    """Its older files have rows that delete others, which a reader of the new schema would not see."""
+    table = table_of(primary_keys=("id",))
+    table.commit("+A@5")
+    table.alter(primary_keys=[])
+    assert len(read_rows(table.store, Version(snapshot_id=1))) == 10
+    with pytest.raises(RefusedError, match="without a primary key") as refused:
+        planned(table.store)
+    assert refused.value.code == "needs_merge"
+
+
+def test_files_that_wait_for_their_bucket() -> None:
+    """No reader sees them, so the result would lack rows."""
+    table = table_of(primary_keys=("id",), options={"bucket": "-2"})
+    table.commit("+A", bucket=-2)
+    with pytest.raises(RefusedError) as refused:
+        planned(table.store)
+    assert refused.value.code == "postponed_files"
+
+
 def test_an_empty_branch() -> None:
     """No snapshot, no rows."""
     table = table_of()

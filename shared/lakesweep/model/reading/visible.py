@@ -12,12 +12,28 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lakesweep.format.manifest import POSTPONE_BUCKET
 from lakesweep.format.row_entries import RowEntry
+from lakesweep.format.schema import TableSchema
 from lakesweep.format.values.options import parse_bool
 
 DELETION_VECTORS = "deletion-vectors.enabled"
 _MERGE_ON_READ = "deletion-vectors.merge-on-read"
 _DATA_EVOLUTION = "data-evolution.enabled"
 _CHAIN = "chain-table.enabled"
+_MODE = "scan.mode"
+_WHOLE_MODES = ("default", "latest", "latest-full", "full")
+_VERSIONS = (
+    "scan.snapshot-id",
+    "scan.tag-name",
+    "scan.version",
+    "scan.timestamp",
+    "scan.timestamp-millis",
+    "scan.watermark",
+    "scan.file-creation-time-millis",
+    "scan.creation-time-millis",
+    "incremental-between",
+    "incremental-between-timestamp",
+    "incremental-to-auto-tag",
+)
 _FALLBACKS = ("scan.fallback-branch", "scan.primary-branch")
 
 
@@ -29,8 +45,12 @@ class NotReadableError(Exception):
         self.code = code
 
 
-def check_options(options: Mapping[str, str]) -> None:
+def check_options(options: Mapping[str, str], *, names_version: bool) -> None:
     """Make sure that the options of a table say nothing that this reader does not do.
+
+    Args:
+        options: Those of the latest schema.
+        names_version: The caller has named a version, which counts more than one in the options.
 
     Raises:
         NotReadableError: They do.
@@ -45,6 +65,39 @@ def check_options(options: Mapping[str, str]) -> None:
                 "branch",
                 "several_branches",
             )
+
+    stated = [key for key in _VERSIONS if options.get(key)]
+    if options.get(_MODE, "default").lower() not in _WHOLE_MODES:
+        stated.append(_MODE)
+    if stated and not names_version:
+        raise NotReadableError(
+            f"option {stated[0]} is {options[stated[0]]!r}, so readers see another version than the latest; name the "
+            "version to read",
+            "version_in_options",
+        )
+
+
+def check_keys(schema: TableSchema, others: Iterable[TableSchema]) -> None:
+    """Make sure that all data files have the columns of a primary-key table, or none has them.
+
+    Args:
+        schema: The version's.
+        others: Those with which its files were written.
+
+    Raises:
+        NotReadableError: The table got or lost its primary key.
+    """
+    for other in others:
+        if bool(other.primary_keys) != bool(schema.primary_keys):
+            raise NotReadableError(
+                f"some files were written {_keyed(other)} (schema {other.id}), and the version is {_keyed(schema)}, "
+                "so their rows need a merge",
+                "needs_merge",
+            )
+
+
+def _keyed(schema: TableSchema) -> str:
+    return "with a primary key" if schema.primary_keys else "without a primary key"
 
 
 def skips_level_0(options: Mapping[str, str]) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from lakesweep.errors import FormatError, RefusedError, UsageError, some_of
 from lakesweep.format.row_entries import RowEntry
 from lakesweep.format.schema import TableSchema
-from lakesweep.format.values.data_type import DataField, DataType, type_name
+from lakesweep.format.values.data_type import DataType, type_name
 from lakesweep.format.values.options import parse_memory_bytes
 from lakesweep.model.paths.allowed import is_external
 from lakesweep.model.reading.casts import unsupported
@@ -25,6 +25,7 @@ from lakesweep.model.reading.visible import (
     NotReadableError,
     check_buckets,
     check_evolution,
+    check_keys,
     check_options,
     check_raw,
     skips_level_0,
@@ -103,17 +104,24 @@ def plan_read(
     if root is None:
         return plan
     try:
-        return _planned(table, own, latest, schema, root, plan)
+        return _planned(table, own, latest, schema, root, plan, names_version=bool(version.given()))
     except (NotReadableError, FormatError) as error:
         raise RefusedError(f"table {table.ref}: {error}", code=error.code) from error
 
 
 def _planned(
-    table: Table, own: BranchListing, latest: TableSchema, schema: TableSchema, root: Root, plan: ReadPlan
+    table: Table,
+    own: BranchListing,
+    latest: TableSchema,
+    schema: TableSchema,
+    root: Root,
+    plan: ReadPlan,
+    *,
+    names_version: bool,
 ) -> ReadPlan:
     """Return the plan with its files."""
     store = table.store
-    check_options(latest.options)
+    check_options(latest.options, names_version=names_version)
     every = row_files(store, root)
     entries = _of_partitions(plan, every)
     check_buckets(entries)
@@ -125,7 +133,9 @@ def _planned(
             entries = [each for each in entries if each.entry.level > 0]
         check_raw(entries, skipped_level_0=skips)
     check_evolution(latest.options, entries)
-    plan = replace(plan, schemas=_fields(store, own, (latest, schema), entries))
+    schemas = _schemas(store, own, (latest, schema), entries)
+    check_keys(schema, schemas.values())
+    plan = replace(plan, schemas={number: each.fields for number, each in schemas.items()})
     _check_casts(table, plan)
     files = tuple(file for entry, file in _files(store, latest, root, entries) if _may_match(plan, entry, file))
     deleted = [0 if file.vector is None else file.vector.cardinality for file in files]
@@ -234,14 +244,13 @@ def _format(store: Store, name: str) -> str:
     return suffix
 
 
-def _fields(
+def _schemas(
     store: Store, own: BranchListing, known: Iterable[TableSchema], entries: Iterable[RowEntry]
-) -> Mapping[int, tuple[DataField, ...]]:
-    """Return id -> columns of each schema with which a file was written."""
+) -> Mapping[int, TableSchema]:
+    """Return each schema with which a file was written, by id."""
     wanted = {each.schema_id for each in entries}
-    found = {schema.id: schema.fields for schema in known if schema.id in wanted}
-    missing = sorted(wanted - found.keys())
-    return found | {number: schema.fields for number, schema in read_schemas(store, own, missing).items()}
+    found = {schema.id: schema for schema in known if schema.id in wanted}
+    return found | read_schemas(store, own, sorted(wanted - found.keys()))
 
 
 def _check_casts(table: Table, plan: ReadPlan) -> None:
