@@ -1,5 +1,6 @@
 """`read_table`: versions, vectors, partitions, keys, places that Spark could misread, what is refused."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ENABLED = {"deletion-vectors.enabled": "true"}
+SAMPLE = data_bytes.sample
 ODD = ("x y=%20+", "a:b#c?[d]{e}*", "ü'\"\\", None)
 """Partitions whose folders Spark could take for patterns, escapes or URIs."""
 
@@ -58,6 +60,37 @@ def test_versions(spark: "SparkSession", tmp_path: Path) -> None:
     with pytest.raises(RefusedError) as refused:
         read_table(spark, str(tmp_path / "t"), version=7, protect_ms=None)
     assert refused.value.code == "no_such_version"
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"), [("d > 100", ["v00009"]), ("NOT d <= 100", ["v00009"]), ("d = double('NaN')", ["v00009"])]
+)
+def test_a_nan_that_statistics_do_not_count(
+    spark: "SparkSession", tmp_path: Path, where: str, expected: list[str]
+) -> None:
+    """Arrow writes the largest number as the upper bound. By it, Spark would leave out the NaN, which is larger."""
+    table = table_in(tmp_path / "t", types={"d": "DOUBLE"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            data_bytes, "sample", lambda type_, row: math.nan if (type_, row) == ("DOUBLE", 9) else SAMPLE(type_, row)
+        )
+        table.commit("+A")
+    frame = read_table(spark, str(tmp_path / "t"), where=where, protect_ms=None)
+    assert choose(planned(table.store), spark_sees_table=True).spark
+    assert [row["v"] for row in frame.collect()] == expected
+
+
+def test_a_condition_means_the_same_in_every_session(spark: "SparkSession", tmp_path: Path) -> None:
+    """Also where double quotes are for names."""
+    table_in(tmp_path / "t", types={"n": "INT"}).commit("+A")
+    settings = ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifiers")
+    for setting in settings:
+        spark.conf.set(setting, "true")
+    try:
+        assert numbers(spark, tmp_path / "t", where='v = "v00008"') == [8]
+    finally:
+        for setting in settings:
+            spark.conf.unset(setting)
 
 
 @pytest.mark.parametrize("has_vectors", [True, False])

@@ -15,6 +15,7 @@ from lakesweep.errors import MaintenanceError, RefusedError
 from lakesweep.format.values.data_type import DataField, DataType
 from lakesweep.model.reading.columns import KEPT_KINDS, VALUE_KIND, FileColumn, file_columns
 from lakesweep.model.reading.plan import ReadColumn, ReadFile, ReadPlan, pack
+from lakesweep.model.where.spark_text import to_spark_sql
 from lakesweep.operations.reading.arrow import MISSING
 from lakesweep.spark.reading.routes import Routes
 from lakesweep.spark.reading.tasks import MarkReader, pieces
@@ -79,7 +80,7 @@ def frames(session: "SparkSession", access: Access, plan: ReadPlan, routes: Rout
             rows = rows.where(_IS_OF_KIND)
         rows = rows.select(*_result(columns))
         if plan.where is not None:
-            rows = rows.where(plan.where.text).select(*(quoted(column.name) for column in plan.columns))
+            rows = rows.where(to_spark_sql(plan.where)).select(*(quoted(column.name) for column in plan.columns))
         yield rows
 
 
