@@ -322,6 +322,13 @@ MUTATIONS = (
         "unit/commit/test_races.py::test_a_snapshot_that_is_replaced_soon_is_committed_again",
     ),
     Mutation(
+        "a commit stands on one that a writer is about to replace",
+        "commit/loop",
+        "        self._let_settle(base)\n",
+        "",
+        "unit/commit/test_races.py::test_no_commit_stands_on_one_that_a_writer_may_be_about_to_replace[0]",
+    ),
+    Mutation(
         "a snapshot that was replaced is not noticed later",
         "commit/former",
         "    if snapshot is not None and snapshot.uuid == record.uuid:\n",

@@ -27,7 +27,7 @@ from lakesweep.errors import (
     ObjectNotFoundError,
     RefusedError,
 )
-from lakesweep.model.commits.seen import SeenSnapshot
+from lakesweep.model.commits.seen import COMMIT_USER, SeenSnapshot
 from lakesweep.model.identity import number_of
 from lakesweep.model.roots import branch_dir
 from lakesweep.model.safety import ORPHAN_AGE_MS, SEEN_AGAIN_S
@@ -141,6 +141,7 @@ class _Committing:
         if not self._is_proven:
             probe(env.table, prepared.files)
             self._is_proven = True
+        self._let_settle(base)
         published = self._publish(attempt, prepared.snapshot.id, body, prepared.since or begun)
         self._warnings += published.warnings
         self._last = published
@@ -156,6 +157,17 @@ class _Committing:
         if isinstance(store, NoticingStore):
             store.notice()
         store.now_ms()
+
+    def _let_settle(self, base: Base) -> None:
+        """Wait while a writer may be about to replace a base of Lakesweep, as after the own commit.
+
+        Without a snapshot on top, the writer would go on from its own. With one, its rows would be lost.
+        """
+        env, root = self._env, base.root
+        if env.has_lock or not root.snapshot.commit_user.startswith(COMMIT_USER):
+            return
+        age_s = (env.table.now_ms() - root.ref.modified_ms) / 1000
+        env.wait(min(SEEN_AGAIN_S - age_s, SEEN_AGAIN_S))
 
     def _publish(self, attempt: Attempt, snapshot_id: int, body: bytes, begun: Stopwatch) -> Published:
         """Publish a prepared snapshot under the lease."""

@@ -187,10 +187,35 @@ def test_a_snapshot_that_is_replaced_soon_is_committed_again() -> None:
     assert scene.snapshot(4).uuid == written[0]
 
 
+@pytest.mark.parametrize("age_s", [0, 2, 60, -60])
+def test_no_commit_stands_on_one_that_a_writer_may_be_about_to_replace(age_s: int) -> None:
+    """It looked before our first snapshot was put. With a second one on top, its rows would be lost."""
+    scene = Scene()
+    scene.commit()
+    scene.now_ms += age_s * 1000
+    written: list[str] = []
+
+    def sleep(seconds: float) -> None:
+        scene.sleep(seconds)
+        if scene.ids()[-1] == 4 and not written:
+            written.append(scene.foreign(4))
+
+    ended = scene.commit(run="r2", sleep=sleep, has_lock=False)
+    if age_s == 60:
+        assert (ended.attempts, scene.slept, written) == (1, [5.0], []), "nobody waits for so long"
+        return
+    assert (ended.status, ended.snapshot_id, ended.attempts) == ("committed", 5, 2)
+    assert scene.slept[0] == min(5, 5 - age_s)
+    assert scene.snapshot(4).uuid == written[0]
+    assert scene.prepared[-1].base.root.snapshot.uuid == written[0]
+
+
 def test_with_a_lock_nobody_waits() -> None:
     scene = Scene()
     scene.commit()
+    scene.commit()
     assert scene.slept == []
+    scene.foreign()
     scene.commit(has_lock=False)
     assert scene.slept == [5.0]
 
