@@ -173,19 +173,27 @@ class TypedHistory:
     def check(self) -> None:
         """Compare every snapshot, and the latest by the latest schema."""
         ids = sorted(int(path.name[9:]) for path in (self.location / "snapshot").glob("snapshot-*"))
-        for snapshot_id in [None, *ids[-4:]]:
-            self._check(snapshot_id)
+        self._check(Version(), {})
+        for snapshot_id in ids[-4:]:
+            self._check(Version(snapshot_id=snapshot_id), {"scan.snapshot-id": str(snapshot_id)})
+        document = json.loads((self.location / "snapshot" / f"snapshot-{self._random.choice(ids)}").read_bytes())
+        time_ms = document["timeMillis"]
+        self._check(Version(timestamp_ms=time_ms), {"scan.timestamp-millis": str(time_ms)})
+        self.engine("tag", table=self.table, op="create", name="t", snapshot=self._random.choice(ids))
+        self._check(Version(tag="t"), {"scan.tag-name": "t"})
+        self.engine("branch", table=self.table, op="create", name="b", tag="t")
+        self._check(Version(), {}, branch="b")
 
-    def _check(self, snapshot_id: int | None) -> None:
+    def _check(self, version: Version, options: dict[str, str], branch: str = "main") -> None:
+        at = {} if branch == "main" else {"branch": branch}
         try:
-            options = {} if snapshot_id is None else {"scan.snapshot-id": str(snapshot_id)}
-            theirs = self.engine("typed_rows", table=self.table, options=options)
+            theirs = self.engine("typed_rows", table=self.table, options=options, **at)
         except EngineError:
             theirs = None
         store = LocalStore(str(self.location))
-        where = f"seed {self.seed}, {self.table}, snapshot {snapshot_id}"
+        where = f"seed {self.seed}, {self.table}, {version}, branch {branch}"
         try:
-            plan = planned(store, Version(snapshot_id=snapshot_id), open_store=LocalStore)
+            plan = planned(store, version, branch=branch, open_store=LocalStore)
             found = arrow_rows(store, plan, LocalStore)
         except MaintenanceError as error:
             if error.code in REFUSALS:
@@ -207,18 +215,19 @@ class TypedHistory:
         self.seen.compared += 1
         self.seen.rows += len(mine)
         for _ in range(4):
-            self._check_condition(store, Version(snapshot_id=snapshot_id), found, where)
+            self._check_condition(store, version, branch, found, where)
 
-    def _check_condition(self, store: LocalStore, version: Version, found: Any, where: str) -> None:
+    def _check_condition(self, store: LocalStore, version: Version, branch: str, found: Any, where: str) -> None:
         """What is left out by partitions and statistics has no row of the condition."""
-        fields = [each for each in planned(store, version, open_store=LocalStore).fields if each.type.root in LITERALS]
+        whole = planned(store, version, branch=branch, open_store=LocalStore)
+        fields = [each for each in whole.fields if each.type.root in LITERALS]
         if not fields or not len(found):
             return
         chosen = [self._random.choice(fields) for _ in range(self._random.randint(1, 2))]
         parts = [self._part(each, found) for each in chosen]
         condition = self._random.choice((" AND ", " OR ")).join(parts)
         try:
-            plan = planned(store, version, where=condition, open_store=LocalStore)
+            plan = planned(store, version, branch=branch, where=condition, open_store=LocalStore)
         except UsageError:  # the answer of Spark is not certain
             return
         assert plan.where is not None
