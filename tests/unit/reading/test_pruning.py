@@ -3,6 +3,7 @@
 import io
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -130,6 +131,22 @@ def test_each_set_of_row_groups(seed: int, width: int) -> None:
     store.read_bytes = 0
     assert numbers(store, file, "g = 49 AND n < 0") == []
     assert store.read_bytes < whole[0]
+
+
+@pytest.mark.parametrize("where", [None, "n >= 4"])
+def test_rows_that_delete_others(where: str | None) -> None:
+    """They are dropped after the vector, whose positions count them."""
+    target = io.BytesIO()
+    kinds = [0, 1, 2, 3] * 3
+    columns = {"n": pa.array(range(12), pa.int32()), "_VALUE_KIND": pa.array(kinds, pa.int8())}
+    parquet.write_table(pa.table(columns), target, row_group_size=4)
+    store, file = stored([2, 3, 4, 9], 32)
+    store.put("f", target.getvalue())
+    file = replace(file, size_bytes=len(target.getvalue()), rows=12)
+    plan = replace(plan_of(file, where), primary_keys=("n",))
+    batches = read_split(stores_of(plan, store, None), plan, plan.splits[0])
+    found = [number for batch in batches for number in batch.column("n").to_pylist()]
+    assert found == [number for number in (0, 6, 8, 10) if where is None or number >= 4]
 
 
 def table_of_partitions() -> TableBuilder:

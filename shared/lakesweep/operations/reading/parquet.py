@@ -113,7 +113,8 @@ def _check_range(batches: Iterator[Any], file: ReadFile) -> None:
 
 def _ranges(group: Any, schema: Any, fields: Sequence[DataField]) -> dict[str, ColumnRange]:
     """Return what the statistics of a row group tell of columns that are not nested."""
-    wanted = {field.name: field.type for field in fields}
+    # A path with a dot is a field of a ROW, or a column whose name has a dot: nothing tells them apart.
+    wanted = {field.name: field.type for field in fields if "." not in field.name}
     found = {}
     for number in range(group.num_columns):
         column = group.column(number)
