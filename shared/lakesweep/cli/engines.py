@@ -1,9 +1,10 @@
 """The backends that find orphan files and the executors of stored plans, chosen by the command line."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakesweep.cli.options import Place, given
 from lakesweep.errors import UsageError
@@ -16,6 +17,7 @@ from lakesweep.runs.session import ScanBackend, Table
 from lakesweep.storage.open import StoreSettings
 
 if TYPE_CHECKING:
+    from lakesweep.operations.reading.read import ReadRows
     from lakesweep.spark.scan import SparkScan
 
 _ENGINES = ("local", "spark")
@@ -93,6 +95,47 @@ def chosen_executor(place: Place, table: Table, engine: str | None, rate: str | 
         raise _no_spark(error) from error
     settings = StoreSettings(endpoint_url=place.endpoint_url, region=place.region)
     return spark_executor(open_session, settings, table.counter, keys_per_s)
+
+
+def read_on_spark(
+    place: Place,
+    table: Table,
+    chosen: Mapping[str, Any],
+    *,
+    to: str,
+    limit: int | None,
+    protects: bool,
+) -> "ReadRows":
+    """Write the rows of a version by the tasks of Spark.
+
+    Args:
+        place: The place as typed.
+        table: The opened table.
+        chosen: What is read: arguments of `open_reading`.
+        to: See `write_rows` of Spark.
+        limit: The most rows; `None` for all.
+        protects: A tag protects the version until the rows are written.
+
+    Raises:
+        MaintenanceError: As `open_reading` and `write_rows` say.
+    """
+    from lakesweep.operations.reading.protection import PROTECTED_FOR_MS
+    from lakesweep.spark.session import open_session
+
+    session = open_session()
+    try:
+        from lakesweep.spark.reading.read import open_reading
+        from lakesweep.spark.reading.write import write_rows
+    except ImportError as error:
+        raise _no_spark(error) from error
+    settings = StoreSettings(endpoint_url=place.endpoint_url, region=place.region)
+    lives_ms = PROTECTED_FOR_MS if protects else None
+    with open_reading(session, table, protect_ms=lives_ms, settings=settings, **chosen) as reading:
+        tag = reading.tag
+        found = write_rows(session, reading, to, limit)
+    for warning in reading.warnings:
+        table.say(warning)
+    return replace(found, protected_by=tag)
 
 
 def _rate(text: str | None) -> float:

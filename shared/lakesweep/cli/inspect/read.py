@@ -1,6 +1,7 @@
 """`lakesweep read`."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from lakesweep.cli.command import reads
@@ -10,6 +11,7 @@ from lakesweep.cli.text import counted
 from lakesweep.errors import UsageError, some_of
 
 _STREAM = "-"
+_LOCAL, _SPARK = "local", "spark"
 
 
 @reads(
@@ -17,7 +19,8 @@ _STREAM = "-"
     "lakesweep read /data/orders --tag 2026-01-31 --to orders.parquet",
     "lakesweep read s3://lake/sales.db/orders --version 42 --columns id,price --to orders.csv",
     "lakesweep read /data/orders --where \"price > 10 AND region IN ('eu', 'us')\"",
-    place=("branch",),
+    "lakesweep read s3://lake/sales.db/orders --engine spark --control s3://ops/lakesweep --to s3://lake/copies/orders",
+    place=("branch", "control"),
     more=VersionOptions,
 )
 def read(
@@ -46,12 +49,29 @@ def read(
     allow_missing: Annotated[
         bool, option("--allow-missing", "Leave out data files that do not exist, and say which.")
     ] = False,
+    engine: Annotated[
+        str,
+        option(
+            "--engine",
+            "local: this process. spark: a Spark session, which writes a new folder of Parquet files.",
+            "ENGINE",
+        ),
+    ] = _LOCAL,
+    protect: Annotated[
+        bool | None,
+        option(
+            "--protect/--no-protect",
+            "Protect the version by a tag, which is deleted at the end and lives a day at most. With --engine spark "
+            "this is the default.",
+        ),
+    ] = None,
 ) -> int:
     """Read the rows of one version of a table: the latest snapshot, unless an option names another version."""
     from lakesweep.cli.answer import answer_document
     from lakesweep.cli.terminal.output import say, write_text
     from lakesweep.operations.reading.plan import plan_read
-    from lakesweep.operations.reading.read import write_rows
+    from lakesweep.operations.reading.protection import protected
+    from lakesweep.operations.reading.read import unprotected, write_rows
     from lakesweep.runs.session import Table
 
     def run(opened: Table) -> Mapping[str, object]:
@@ -59,15 +79,39 @@ def read(
             raise UsageError("--json: expected --to PATH, since the rows go to standard output")
         if limit is not None and limit < 0:
             raise UsageError(f"--limit: expected 0 or more, found {limit}")
+        names = None if columns is None else [name.strip() for name in columns.split(",")]
+        if engine == _SPARK:
+            if allow_missing:
+                raise UsageError("--allow-missing: expected without --engine spark")
+            from lakesweep.cli.engines import read_on_spark
+
+            chosen = {
+                "version": version.parse(),
+                "columns": names,
+                "where": where,
+                "zone": zone,
+                "falls_back_to_tags": version.fall_back_to_tags,
+            }
+            return read_on_spark(place, opened, chosen, to=to, limit=limit, protects=protect is not False).to_json()
+        if engine != _LOCAL:
+            raise UsageError(f"--engine: expected {_LOCAL} or {_SPARK}, found {engine!r}", code="bad_argument")
         plan = plan_read(
             opened,
             version.parse(),
-            columns=None if columns is None else [name.strip() for name in columns.split(",")],
+            columns=names,
             where=where,
             zone=zone,
             falls_back_to_tags=version.fall_back_to_tags,
         )
-        found = write_rows(opened, plan, to, limit=limit, allows_missing=allow_missing, emit=write_text)
+        found = write_rows(
+            opened,
+            plan,
+            to,
+            limit=limit,
+            allows_missing=allow_missing,
+            emit=write_text,
+            protect=partial(protected, opened, say=say) if protect else unprotected,
+        )
         return found.to_json()
 
     def lines(document: Mapping[str, Any]) -> Iterator[str]:

@@ -16,8 +16,13 @@ from lakesweep.table.stores import TableStores
 
 _AT_ONCE = 8
 
-Protect = Callable[[ReadPlan], AbstractContextManager[object]]
-"""Keeps the files of a plan from being deleted until the block ends."""
+Protect = Callable[[ReadPlan], AbstractContextManager[str | None]]
+"""Keeps the files of a plan from being deleted until the block ends, and returns the tag that does."""
+
+
+def unprotected(plan: ReadPlan) -> AbstractContextManager[None]:
+    """Protect nothing."""
+    return nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,8 @@ class ReadRows:
     rows: int
     missing: tuple[str, ...]
     """Data files that do not exist, whose rows are left out."""
+    protected_by: str | None = None
+    """The tag that protected the version until the end; `None`: nothing did."""
 
     def to_json(self) -> dict[str, object]:
         """Return the document described in `docs/cli_json.md`."""
@@ -48,6 +55,7 @@ class ReadRows:
             "level_0_files": counts.level_0_files,
             "level_0_rows": counts.level_0_rows,
             "missing_files": list(self.missing),
+            "protected_by": self.protected_by,
         }
 
 
@@ -59,7 +67,7 @@ def write_rows(
     limit: int | None = None,
     allows_missing: bool = False,
     emit: Callable[[str], None],
-    protect: Protect = nullcontext,
+    protect: Protect = unprotected,
 ) -> ReadRows:
     """Write the rows of a plan.
 
@@ -82,7 +90,7 @@ def write_rows(
     missing: list[str] = []
     on_missing = (lambda file: missing.append(file.path)) if allows_missing else None
     rows = 0
-    with opened(to, plan, emit) as target, protect(plan):
+    with opened(to, plan, emit) as target, protect(plan) as tag:
         if to == STREAM and not allows_missing:
             _check_present(stores, plan)
         for number, split in enumerate(plan.splits):
@@ -94,7 +102,7 @@ def write_rows(
                 rows += part.num_rows
                 if rows == limit:
                     break
-    return ReadRows(plan, to, rows, tuple(missing))
+    return ReadRows(plan, to, rows, tuple(missing), tag)
 
 
 def _check_present(stores: TableStores, plan: ReadPlan) -> None:

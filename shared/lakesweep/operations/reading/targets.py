@@ -49,8 +49,8 @@ def opened(path: str, plan: ReadPlan, emit: Callable[[str], None]) -> Iterator[T
     if path == STREAM:
         yield _Lines(emit, plan, json_lines)
         return
-    final = _checked(path, plan)
-    part = final.with_name(f".{final.name}.{os.getpid()}.part")
+    final = checked_target(path, plan)
+    part = part_of(final)
     try:
         target = _open(part, final, plan)
         try:
@@ -66,13 +66,35 @@ def opened(path: str, plan: ReadPlan, emit: Callable[[str], None]) -> Iterator[T
             shutil.rmtree(part) if part.is_dir() else part.unlink()
 
 
-def _checked(path: str, plan: ReadPlan) -> Path:
+def checked_target(path: str, plan: ReadPlan) -> Path:
+    """Return the path of a new file or folder on this machine.
+
+    Raises:
+        UsageError: This is no local path, or its folder does not exist.
+        RefusedError: Something exists there (`target_exists`), or it lies inside the table (`target_in_table`).
+    """
     if "://" in path:
         raise UsageError(f"--to {path}: expected a path on this machine")
     final = Path(path)
     if not final.absolute().parent.is_dir():
         raise UsageError(f"--to {path}: expected a folder {final.absolute().parent}, found none")
-    place = parse_location(str(final))
+    check_outside(path, plan)
+    _check_free(final)
+    return final
+
+
+def part_of(final: Path) -> Path:
+    """Return the path of a target that is not whole yet."""
+    return final.with_name(f".{final.name}.{os.getpid()}.part")
+
+
+def check_outside(path: str, plan: ReadPlan) -> None:
+    """Make sure that a target lies outside the table and its external roots.
+
+    Raises:
+        RefusedError: It lies inside one of them (`target_in_table`).
+    """
+    place = parse_location(path)
     for root in (plan.table, *plan.external_roots):
         try:
             within = parse_location(root)
@@ -82,8 +104,6 @@ def _checked(path: str, plan: ReadPlan) -> Path:
             raise RefusedError(
                 f"--to {path}: expected a path outside the table, found one inside {root}", code="target_in_table"
             )
-    _check_free(final)
-    return final
 
 
 def _check_free(final: Path) -> None:

@@ -78,6 +78,7 @@ def read_table(
     version: Version | str | int | None = None,
     columns: Sequence[str] | None = None,
     where: str | None = None,
+    zone: str | None = None,
     branch: str = "main",
     control: str | None = None,
     protect_ms: int | None = PROTECTED_FOR_MS,
@@ -97,6 +98,7 @@ def read_table(
         columns: The wanted columns, in the order of the result. Default: all.
         where: A condition on rows in Spark's SQL (`lakesweep.model.where`). Files that certainly have no such row are
             not read. Spark shows the condition in its plans and event logs.
+        zone: The time zone of times in the condition. Default: the session's.
         branch: The branch.
         control: The control location, which the protection of the version needs.
         protect_ms: How long a tag protects the version from being expired; see the module. `None`: nothing protects it,
@@ -114,6 +116,7 @@ def read_table(
         version=version,
         columns=columns,
         where=where,
+        zone=zone,
         branch=branch,
         control=control,
         protect_ms=protect_ms,
@@ -128,6 +131,7 @@ def open_reading(
     version: Version | str | int | None = None,
     columns: Sequence[str] | None = None,
     where: str | None = None,
+    zone: str | None = None,
     branch: str = "main",
     control: str | None = None,
     protect_ms: int | None = PROTECTED_FOR_MS,
@@ -145,6 +149,7 @@ def open_reading(
         version: See `read_table`, as all others.
         columns: The wanted columns.
         where: A condition on rows.
+        zone: The time zone of times in it.
         branch: The branch.
         control: The control location.
         protect_ms: How long the tag lives if the block never ends, since the process dies.
@@ -152,13 +157,12 @@ def open_reading(
         falls_back_to_tags: If the snapshot has expired, take a tag that still holds it.
     """
     opened = table if isinstance(table, Table) else _opened(table, branch, control, settings)
-    zone = str(session.conf.get("spark.sql.session.timeZone"))
     plan = plan_read(
         opened,
         _version_of(version),
         columns=columns,
         where=where,
-        zone=zone,
+        zone=zone or str(session.conf.get("spark.sql.session.timeZone")),
         falls_back_to_tags=falls_back_to_tags,
     )
     tag = None if protect_ms is None else protect(opened, plan, protect_ms)
