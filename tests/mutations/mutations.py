@@ -772,4 +772,33 @@ MUTATIONS = (
         "self._lost = lost_files(self._table.store, self._step.base.schema, (), COUNTED, outside)",
         "unit/operations/branches/test_as_latest.py::test_a_file_that_an_expiry_deletes_after_the_check_is_told_at_once",
     ),
+    # --- which rows are read ---
+    Mutation(
+        "positions in a vector count from the beginning of each batch",
+        "operations/reading/arrow",
+        "vector.deleted(first, batch.num_rows)",
+        "vector.deleted(0, batch.num_rows)",
+        "unit/reading/test_pruning.py::test_rows_that_delete_others[None]",
+    ),
+    Mutation(
+        "rows that delete others are returned",
+        "model/reading/columns",
+        "KEPT_KINDS = (0, 2)",
+        "KEPT_KINDS = (0, 2, 3)",
+        "unit/reading/test_pruning.py::test_rows_that_delete_others[None]",
+    ),
+    Mutation(
+        "rows of level 0 are read beside the rows that they replace",
+        "model/reading/visible",
+        "return not parse_bool(options.get(_MERGE_ON_READ",
+        "return parse_bool(options.get(_MERGE_ON_READ",
+        "unit/reading/test_reading.py::test_primary_keys_with_vectors",
+    ),
+    Mutation(
+        "files of two levels are read without a merge",
+        "model/reading/visible",
+        "elif len(levels) > 1 and not skipped_level_0:",
+        "elif len(levels) > 2 and not skipped_level_0:",
+        "unit/reading/test_reading.py::test_primary_keys_without_vectors[files2-False]",
+    ),
 )
