@@ -73,7 +73,10 @@ def orc_batches(source: RawIOBase, file: ReadFile, fields: Sequence[DataField]) 
         StorageError: A read failed.
     """
     arrow = load_arrow()
-    running = _idle.pop() if _idle else _start(file.path)
+    try:
+        running = _idle.pop()
+    except IndexError:
+        running = _start(file.path)
     is_whole = False
     try:
         _send(running, source, file, [field.name for field in fields])

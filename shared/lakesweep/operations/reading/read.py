@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
-from lakesweep.errors import ObjectNotFoundError
+from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.values.data_type import type_name
 from lakesweep.model.reading.plan import ReadFile, ReadPlan
+from lakesweep.operations.reading.ahead import read_ahead
 from lakesweep.operations.reading.arrow import missing_file, read_split, stores_of
 from lakesweep.operations.reading.targets import STREAM, opened
 from lakesweep.runs.session import Table
@@ -15,6 +17,8 @@ from lakesweep.storage.together import waits
 from lakesweep.table.stores import TableStores
 
 _AT_ONCE = 8
+_HELD_ROWS = 10_000
+"""So few rows for a stream are held until all are read, and no other data file is asked for."""
 
 Protect = Callable[[ReadPlan], AbstractContextManager[str | None]]
 """Keeps the files of a plan from being deleted until the block ends, and returns the tag that does."""
@@ -74,7 +78,8 @@ def write_rows(
     Args:
         table: The table of the plan.
         plan: The plan.
-        to: See `targets.opened`. To a stream, no row is written before every data file is known to exist.
+        to: See `targets.opened`. To a stream, no row is written before every data file is known to exist, or all of a
+            few rows are read.
         limit: The most rows; `None` for all.
         allows_missing: Leave out data files that do not exist.
         emit: Writes text to the stream.
@@ -91,18 +96,43 @@ def write_rows(
     on_missing = (lambda file: missing.append(file.path)) if allows_missing else None
     rows = 0
     with opened(to, plan, emit) as target, protect(plan) as tag:
-        if to == STREAM and not allows_missing:
+        is_held = to == STREAM and limit is not None and limit <= _HELD_ROWS
+        if to == STREAM and not allows_missing and not is_held:
             _check_present(stores, plan)
-        for number, split in enumerate(plan.splits):
-            if limit is not None and rows >= limit:
-                break
-            for batch in read_split(stores, plan, split, on_missing=on_missing):
+        held: list[tuple[int, Any]] = []
+        splits = plan.splits if limit != 0 else ()
+        # The order of the splits is kept for the names of files alone: nothing depends on which request is sent first.
+        found = read_ahead(
+            splits,
+            lambda split: read_split(stores, plan, split, on_missing=on_missing),
+            in_threads=waits(table.store) and len(splits) > 1,
+        )
+        with closing(found):
+            for number, batch in found:
                 part = batch if limit is None else batch.slice(0, limit - rows)
-                target.write(number, part)
                 rows += part.num_rows
+                if is_held:
+                    held.append((number, part))
+                else:
+                    target.write(number, part)
                 if rows == limit:
                     break
+        if limit is None and not missing:
+            _check_rows(plan, rows)
+        for number, part in held:
+            target.write(number, part)
     return ReadRows(plan, to, rows, tuple(missing), tag)
+
+
+def _check_rows(plan: ReadPlan, rows: int) -> None:
+    """Make sure that all rows were read, where metadata tell how many there are."""
+    counts = plan.counts
+    if plan.where is not None or plan.has_kinds or counts.deleted_rows is None:
+        return
+    if rows != counts.rows - counts.deleted_rows:
+        raise FormatError(
+            f"table {plan.table}: expected {counts.rows} rows without {counts.deleted_rows} deleted ones, found {rows}"
+        )
 
 
 def _check_present(stores: TableStores, plan: ReadPlan) -> None:
