@@ -303,9 +303,16 @@ MUTATIONS = (
     Mutation(
         "a snapshot below another one is deleted",
         "commit/publish",
-        "if any(each > self.id for each in ids) else self._withdraw()",
-        "if not ids else self._withdraw()",
+        "            if max(ids, default=0) > self.id:\n",
+        "            if not ids:\n",
         "unit/commit/test_races.py::test_a_snapshot_with_a_successor_is_left",
+    ),
+    Mutation(
+        "the only snapshot that is left is withdrawn",
+        "commit/publish",
+        "            if min(ids, default=self.id) >= self.id:\n",
+        "            if not ids:\n",
+        "unit/commit/test_races.py::test_a_snapshot_that_is_the_only_one_left_stays",
     ),
     Mutation(
         "a store that ignores conditions passes",

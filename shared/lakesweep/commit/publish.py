@@ -230,7 +230,7 @@ class Publishing:
             return Published("replaced", f"{self._where}: another writer replaced it", "commit_replaced")
         if seen == "absent":
             self.may_exist = False
-            return Published("base_vanished", f"{self._where}: a rollback removed it", "base_vanished")
+            return Published("base_vanished", f"{self._where}: a rollback or expiry removed it", "base_vanished")
         return None
 
     def _listed(self) -> tuple[RootRef, ...] | None:
@@ -255,7 +255,7 @@ class Publishing:
         if base in snapshots or not any(each < self.id for each in ids):
             return None
         found = f"{self._where}: its base, snapshot {base.id}, was rolled back at the same moment"
-        left = "others have committed on top" if any(each > self.id for each in ids) else self._withdraw()
+        left = self._withdraw()
         if not left:
             self.may_exist = False
             return Published("base_vanished", f"{found}; so this snapshot was deleted again", "base_vanished")
@@ -273,6 +273,11 @@ class Publishing:
             body = self.env.table.read(self.path, max_bytes=MAX_DOCUMENT_BYTES)
             if body.data != self.body:
                 return ""
+            ids = [ref.id for ref in list_branch(self.env.table, self.env.branch, ("snapshot",)).snapshots]
+            if max(ids, default=0) > self.id:
+                return "others have committed on top"
+            if min(ids, default=self.id) >= self.id:
+                return "it is the only snapshot by now, since those below it have expired"
             self.lease.check()
             (answer,) = self._store.delete([DeleteRequest(self.path, body.etag)])
         except ObjectNotFoundError:

@@ -1,5 +1,7 @@
 """Other writers at every moment of a commit."""
 
+from collections.abc import Callable
+
 import pytest
 
 from lakesweep.commit.environment import Attempt, Known, Prepared
@@ -130,6 +132,20 @@ def test_a_snapshot_with_a_successor_is_left() -> None:
 
     ended = scene.commit(Acting("table put snapshot/snapshot-4", rollback_and_commit, after=True))
     assert (ended.status, ended.code, scene.ids()) == ("base_vanished", "snapshot_left", [1, 2, 4, 5])
+
+
+def test_a_snapshot_that_is_the_only_one_left_stays() -> None:
+    """The base is replaced while the snapshot is put, and what replaced it expires. A table must keep a snapshot."""
+    scene = Scene()
+
+    class Replaced(Acting):
+        def _run(self, name: str, call: Callable[[], object]) -> object:
+            if name == "table put snapshot/snapshot-4":
+                scene.foreign(3)
+            return super()._run(name, call)
+
+    ended = scene.commit(Replaced("table read snapshot/snapshot-4", lambda: scene.remove(1, 2, 3)))
+    assert (ended.status, ended.code, scene.ids()) == ("base_vanished", "snapshot_left", [4])
 
 
 def test_a_base_that_expired_is_no_rollback() -> None:
