@@ -60,11 +60,12 @@ class Unversioned(WrappingStore):
 class Watch:
     """Lakesweep, as events and sweeps call it."""
 
-    def __init__(self, server: S3Server, *, sees_versions: bool = False) -> None:
+    def __init__(self, server: S3Server, *, versioned: bool = True, sees_versions: bool = False) -> None:
         from pypaimon import Schema
 
         self.server = server
-        self.bucket, control = server.bucket(versioned=True), server.bucket()
+        self.is_versioned = versioned
+        self.bucket, control = server.bucket(versioned=versioned), server.bucket()
         self.lake = Lake(f"s3://{self.bucket}/warehouse/db.db/t", f"s3://{control}/c", server, self.bucket)
         catalog = opened(server.endpoint, server.region, server.access_key, server.secret_key, self.bucket)
         catalog.create_database("db", False)
@@ -73,9 +74,11 @@ class Watch:
         self.table: Any = catalog.get_table(TABLE)
         self.lost: list[LostCommit] = []
         self.doubts: list[str] = []
+        self.looks = 0
         self._store: Store = self.lake.store if sees_versions else Unversioned(self.lake.store)
         self._random = Random(1)
         self._told: dict[str, Announced] = {}
+        self._noted: dict[str, tuple[Announced, bool]] = {}
         self._control = open_store(self.lake.control, settings=server.settings)
 
     def maintainer(self) -> Maintainer:
@@ -85,6 +88,8 @@ class Watch:
         """Return what the server keeps of snapshots: version -> the snapshot, and whether it is there now."""
         found: dict[str, tuple[Announced, bool]] = {}
         prefix = "warehouse/db.db/t/snapshot/snapshot-"
+        if not self.is_versioned:
+            return self._noted
         for page in self.server.client.get_paginator("list_object_versions").paginate(
             Bucket=self.bucket, Prefix=prefix
         ):
@@ -95,6 +100,14 @@ class Watch:
                     event = Announced(int(number), each["ETag"].strip('"'), time_ms, each["Size"])
                     found[each["VersionId"]] = event, each["IsLatest"]
         return found
+
+    def note(self) -> None:
+        """Note the snapshots of a bucket without versions, before something else happens to them."""
+        for each in self.lake.store.list("snapshot/"):
+            number = each.key.removeprefix("snapshot/snapshot-")
+            if number.isdecimal():
+                event = Announced(int(number), each.etag, each.modified_ms // 1000 * 1000, each.size_bytes)
+                self._noted[f"{number} {each.etag} {each.modified_ms}"] = event, True
 
     def gone(self) -> set[tuple[int, int]]:
         """Return ids and numbers of the snapshots that were replaced."""
@@ -119,12 +132,18 @@ class Watch:
         between = ("pypaimon by java", "java by pypaimon") if with_java else ("pypaimon by pypaimon",)
         return pairs.total() >= LEAST_REPLACED and all(pairs[each] >= LEAST_OF_EACH for each in between)
 
-    def deliver(self, *, is_last: bool = False) -> None:
-        """Let the events of new snapshots come, in any order, with some that had come before."""
+    def deliver(self, *, is_last: bool = False, late: float = 0.0) -> None:
+        """Let the events of new snapshots come, in any order, with some that had come before.
+
+        Args:
+            is_last: Also of those that were written just now.
+            late: The share of those that come with a later call.
+        """
         known = dict(self._told)
         sent_ms = self.lake.store.now_ms() - (0 if is_last else SENT_AFTER_MS)
         found = ((version, event) for version, (event, _) in self.versions().items())
-        self._told |= {version: event for version, event in found if event.time_ms <= sent_ms}
+        sent = {version: event for version, event in found if event.time_ms <= sent_ms}
+        self._told |= {version: sent[version] for version in sent if self._random.random() >= late}
         new = [event for version, event in self._told.items() if version not in known]
         again = [event for event in known.values() if self._random.random() < 0.05]
         self._random.shuffle(new)
@@ -142,6 +161,7 @@ class Watch:
             self._look(())
 
     def _look(self, announced: tuple[Announced, ...]) -> None:
+        self.looks += 1
         arguments = MaintainArguments(announced=announced, is_due=True)
         report = maintain(self.maintainer().table, arguments, execute=True)
         self.lost += report.all_lost()
@@ -201,10 +221,8 @@ def test_a_race_of_writers_without_a_lock(
         assert json.loads(watch.lake.store.read(each.path).data)["commitUser"] == each.now.commit_user
 
 
-def java_writer(
-    request: pytest.FixtureRequest, folder: Path, watch: Watch, over: threading.Event, endpoint: str
-) -> threading.Thread:
-    """Return a thread that lets the Java engine append through an endpoint; its JVM is started."""
+def engine_of(request: pytest.FixtureRequest, folder: Path, watch: Watch, endpoint: str) -> Engine:
+    """Start a JVM that reaches the server at an endpoint."""
     server = watch.server
     engine = Engine(folder / "jvm", request.getfixturevalue("engine_classpath"), heap="512m")
     request.addfinalizer(engine.close)
@@ -217,7 +235,14 @@ def java_writer(
         "s3.connection.ssl.enabled": "false",
     }
     engine("open", warehouse=f"s3://{watch.bucket}/warehouse", options=options, tmp=str(folder / "spill"))
+    return engine
 
+
+def java_writer(
+    request: pytest.FixtureRequest, folder: Path, watch: Watch, over: threading.Event, endpoint: str
+) -> threading.Thread:
+    """Return a thread that lets the Java engine append through an endpoint; its JVM is started."""
+    engine = engine_of(request, folder, watch, endpoint)
     user = {"commit.user-prefix": "java"}
 
     def run() -> None:

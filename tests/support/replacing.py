@@ -11,7 +11,7 @@ Events of all new snapshots come to triage, some late, doubled or out of order. 
 import hashlib
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -22,7 +22,10 @@ from lakesweep.model.commits.seen import Announced
 from lakesweep.model.roots import branch_dir
 from lakesweep.operations.maintenance.triage import lag_of, triage
 from lakesweep.storage.store import Store
+from tests.support.faulty_store import Switch
+from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
+from tests.support.outside import opener
 from tests.support.table_builder import TableBuilder
 from tests.support.table_files import stable_uuid
 from tests.support.world import World
@@ -66,8 +69,13 @@ class Told:
 class ReplacingWorld(World):
     """One table, its events and its sweeps."""
 
-    def __init__(self, seed: int = 0, *, versioned: bool = False, **options: str) -> None:
-        super().__init__(store=DigestStore, options={**OPTIONS, **options}, versioned=versioned)
+    def __init__(
+        self, seed: int = 0, *, versioned: bool = False, options: Mapping[str, str] | None = None, **more: str
+    ) -> None:
+        options = {**(OPTIONS if options is None else options), **more}
+        super().__init__(store=DigestStore, options=options, versioned=versioned)
+        self._policies = MemoryStore("memory://ops/fleet", self.counter, self.clock)
+        self._policy: str | None = None
         self.random = Random(seed)
         self.told = Told()
         self.events: list[tuple[str, Announced]] = []
@@ -75,6 +83,16 @@ class ReplacingWorld(World):
         self._numbers = itertools.count()
         self._clock_s = self.now_ms // SECOND_MS
         self.store._clock = lambda: self.now_ms // SECOND_MS * SECOND_MS
+
+    def maintainer(self, switch: Switch | None = None, *, branch: str | None = None, **arguments: Any) -> Maintainer:
+        found = {"policy": self._policy, "open_store": opener(self._policies), **arguments}
+        return super().maintainer(switch, branch=branch, **found)
+
+    def rule(self, **words: object) -> None:
+        """Let the fleet policy rule the table."""
+        document = {"version": 1, "rules": [{"tables": self.store.location, **words}]}
+        self._policies.put("policy.json", json.dumps(document).encode())
+        self._policy = "memory://ops/fleet/policy.json"
 
     @property
     def newest(self) -> int:

@@ -92,7 +92,8 @@ def remember(
     # If the next commit needs a pass in any case, only facts about tags are worth a write: tags wait for no commit.
     is_worth_it = state is not None and (keeps_time or state.retains_all(state.latest_id + 1, state.checked_ms))
     has_news = any(each.is_new for each in commits)
-    if not is_worth_it and note is None and not has_news and not _compared(table, compare).has_news:
+    is_asked = is_worth_it or keeps_time or note is not None or has_news
+    if not is_asked and not _compared(table, compare).has_news:
         return Looked()
     try:
         states = read_states(table.area)
@@ -103,6 +104,7 @@ def remember(
         # The state is of a former table, or of a former branch. If main changed, so did all branches.
         known, states = None, {} if table.ref.branch == MAIN else states
     looked = _compared(table, compare, known, states)
+    is_refused = state is None and note is None and not commits
     state = replace(
         state or known or always_due(0, 0),
         first_schema=identity.schema_id,
@@ -111,6 +113,10 @@ def remember(
         newest=looked.newest,
         judged=looked.judged,
     )
+    if is_refused:  # all else is as it was
+        if state != known:
+            write_state(table.area, {**states, table.ref.branch: state})
+        return looked
     if note is not None:
         state = note.on(state)
     elif known is not None and known.tags_due_ms > state.checked_ms:

@@ -9,12 +9,21 @@ import pytest
 from lakesweep.control.state import read_states
 from lakesweep.errors import StorageError
 from lakesweep.model.commits.seen import MOST_SEEN
+from lakesweep.storage.store import DeleteRequest
 from tests.support.faulty_store import Switch
 from tests.support.replacing import ReplacingWorld
 from tests.support.sampling import is_sampled
 
 CLEAN_COMMITS = 150 if is_sampled() else 1000
 RACES = 8 if is_sampled() else 60
+CLOCKS_S = (-3600, -30, -3, 3, 30, 3600)
+"""How far the clocks of some writers are ahead."""
+
+
+ACTS = (
+    *("commit", "roll_back", "roll_back_by_ours", "branch", "fast_forward", "fast_forward_by_ours", "delete_branch"),
+    *("tag", "expire", "undo", "restore", "lose_state"),
+)
 
 
 class History:
@@ -40,6 +49,9 @@ class History:
             self.delete_branch: 2,
             self.tag: 3,
             self.expire: 4,
+            self.undo: 4,
+            self.restore: 2,
+            self.lose_state: 2,
         }
         (act,) = self.random.choices(list(acts), list(acts.values()))
         if len(self.world.ids()) < 3:
@@ -53,7 +65,8 @@ class History:
         world = self.world
         branches = [name for name in self.names() if self.random.random() < 0.3]
         for _ in range(self.random.choice([1, 1, 1, 2, 4])):
-            world.commit(world.table.on_branch(branches[0]) if branches else world.table)
+            skew_s = self.random.choice([0, 0, 0, *CLOCKS_S])
+            world.commit(world.table.on_branch(branches[0]) if branches else world.table, skew_s=skew_s)
             self.commits += 1
             world.later(self.random.choice([0.3, 1.5, 40]))
 
@@ -106,9 +119,55 @@ class History:
         self.world.run("expire-snapshots", retain_max=3, retain_min=1)
         self.world.forget_what_is_gone()
 
+    def undo(self) -> bool:
+        """Roll back by Lakesweep, and take that back."""
+        ids = self.world.ids()
+        model = self.world.table._branches["main"].roots
+        known = {kind: dict(roots) for kind, roots in model.items()}
+        report = self.world.run("rollback", version=str(ids[-self.random.randint(2, min(4, len(ids)))]))
+        if report.status != "done" or report.run_id is None:
+            return False  # a branch was made from one of the snapshots
+        if self.random.random() < 0.5:
+            self.world.sweep()
+        self.world.later(self.random.choice([1.2, 5, 60]))
+        before = set(self.world.ids())
+        assert self.world.undo(report.run_id).status == "done"
+        for kind, roots in known.items():  # the builder knows them again
+            model[kind] |= roots
+        for snapshot_id in sorted(set(self.world.ids()) - before):
+            self.world.announce("main", snapshot_id)
+        return True
+
+    def restore(self) -> bool:
+        """Somebody puts the document of an expired snapshot back, and deletes it again."""
+        oldest = self.world.ids()[0]
+        path = f"snapshot/snapshot-{oldest}"
+        body = self.world.store.read(path).data
+        self.expire()
+        if oldest in self.world.ids():
+            return False
+        self.world.later(self.random.choice([5, 90]))
+        self.world.store.put(path, body)
+        self.world.announce("main", oldest)
+        self.world.deliver()
+        self.world.sweep()
+        self.world.store.delete([DeleteRequest(path)])
+        return True
+
+    def lose_state(self) -> None:
+        """The state is lost, damaged, or of an earlier version."""
+        name = f"{self.world.area.prefix}state.json"
+        if (left := self.random.choice([b"", b"{", b'{"format_version": 6, "branches": {}}'])) == b"":
+            self.world.control.delete([DeleteRequest(name)])
+        else:
+            self.world.control.put(name, left)
+
 
 def test_a_clean_history_sets_off_nothing() -> None:
-    """Commits, rollbacks, fast-forwards, branches and expiry by Lakesweep and by engines; events in any order."""
+    """Of Lakesweep and of engines, with clocks that are wrong and a state that is lost; events in any order.
+
+    `tests/servers/test_clean_histories.py` has a thousand commits of real writers.
+    """
     history = History(seed=1)
     world = history.world
     while history.commits < CLEAN_COMMITS:
@@ -118,7 +177,8 @@ def test_a_clean_history_sets_off_nothing() -> None:
         if world.random.random() < 0.3:
             world.sweep()
     assert world.told.lost == []
-    assert min(history.steps[name] for name in ("roll_back", "fast_forward", "roll_back_by_ours")) > 1
+    assert sorted(history.steps) == sorted(ACTS)
+    assert CLEAN_COMMITS <= history.commits < CLEAN_COMMITS + 8
     print(history.steps, world.told.passes, "passes", len(world.told.doubts), "doubts")
 
 

@@ -1,5 +1,7 @@
 """Replaced snapshots that are easily missed, and clean histories that look like a replacement."""
 
+from typing import Any
+
 import pytest
 
 from lakesweep.operations.maintenance.all_branches import maintain_all_branches
@@ -8,7 +10,7 @@ from lakesweep.storage.store import DeleteRequest
 from tests.support.replacing import ReplacingWorld
 
 
-def seen_world(commits: int = 5, *, apart_s: float = 10, **words: bool) -> ReplacingWorld:
+def seen_world(commits: int = 5, *, apart_s: float = 10, **words: Any) -> ReplacingWorld:
     """Return a table whose commits a pass has seen."""
     world = ReplacingWorld(**words)
     for _ in range(commits):
@@ -132,3 +134,35 @@ def test_uploaded_again_in_parts() -> None:
     world.deliver()
     world.sweep()
     assert (world.told.lost, world.told.doubts) == ([], [])
+
+
+def test_a_table_whose_passes_are_refused() -> None:
+    """It states no retention."""
+    world = seen_world(options={})
+    assert world.maintain(is_due=True).status == "refused"
+    world.replace_snapshot(4)
+    world.events.clear()
+    assert ids(world.sweep()) == [4]
+    assert world.sweep() == []
+
+
+@pytest.mark.parametrize("are_events_lost", [False, True])
+def test_a_table_that_is_paused(are_events_lost: bool) -> None:
+    """Nothing changes it, and the next lost commit is noticed while the operator looks for the first."""
+    world = seen_world()
+    world.rule(pause=True)
+    for _ in range(9):
+        world.later(600)
+        world.commit()
+        world.deliver()
+    before = world.etags()
+    replaced = world.newest
+    world.look()
+    assert world.etags() == before
+    world.replace_snapshot(replaced)
+    if are_events_lost:
+        world.events.clear()
+    world.deliver()
+    world.sweep()
+    assert ids(world.told.lost) == [replaced]
+    assert world.maintain(is_due=True).refusal.code == "paused"  # type: ignore[union-attr]

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakesweep.control.state import BranchState
-from lakesweep.errors import RefusedError
+from lakesweep.errors import MaintenanceError, RefusedError
 from lakesweep.model.commits.lost import Looked
 from lakesweep.model.commits.seen import Announced, SeenSnapshot
 from lakesweep.model.identity import Identity, identity_of
@@ -86,7 +86,9 @@ def maintain(table: Table, arguments: MaintainArguments, *, execute: bool) -> Ru
     try:
         ruling = watched_ruling(table)
     except RefusedError as error:
-        return fold(table, (refused(table, expire_snapshots.OPERATION, error),))
+        report = fold(table, (refused(table, expire_snapshots.OPERATION, error),))
+        looked = _look(table, arguments) if arguments.is_due else Looked()
+        return replace(report, lost=looked.lost, warnings=looked.warnings)
     report, _ = one_pass(table, arguments, ruling, execute=execute)
     return replace(report, warnings=(*why_observed(ruling), *report.warnings))
 
@@ -140,6 +142,16 @@ def one_pass(
     return replace(report, lost=looked.lost, warnings=looked.warnings), after
 
 
+def _look(table: Table, arguments: MaintainArguments) -> Looked:
+    """Look what happened to the newest snapshots of a table that is paused."""
+    walk = _Pass(table, arguments, None, None, is_pass=True)
+    try:
+        walk.begin()
+    except MaintenanceError:
+        return Looked()
+    return remember(table, (), walk.identity, keeps_time=True, compare=walk.compare)
+
+
 def nothing(table: Table) -> RunReport:
     """Return the report of a pass that the state of the last pass answered."""
     return folded(table, OPERATION, ())
@@ -180,9 +192,7 @@ class _Pass:
         options = self._arguments.options
         users = self._arguments.protect_commit_users
         limits = limited(ExpireArguments(options=options, unattended=True, protect_commit_users=users), self._ruling)
-        view = self.shared.view = self._view = begin(self._table, OPERATION, self._listing)
-        self._listed_ms = clock_ms(self._table)
-        self.identity = identity_of(view.own)
+        view = self.begin()
         stated = {**view.schema.options, **options}
         is_decoupled = has_decoupled_changelog(stated)
         tags = self._tags = TagSteps(view, AutoTagArguments(options=options), self._ruling)
@@ -208,6 +218,17 @@ class _Pass:
                 expire_changelogs.OPERATION,
                 lambda table, view: plan_expire_changelogs(table, by_options, view),
             )
+
+    def begin(self) -> TableView:
+        """List the table.
+
+        Raises:
+            RefusedError: This is no table.
+        """
+        view = self.shared.view = self._view = begin(self._table, OPERATION, self._listing)
+        self._listed_ms = clock_ms(self._table)
+        self.identity = identity_of(view.own)
+        return view
 
     def take(self, name: str, report: RunReport) -> RunReport | None:
         """Take the report of a step, and return the report that the pass shows for it."""
