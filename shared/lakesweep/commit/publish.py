@@ -82,7 +82,7 @@ class Publishing:
     was_sent: bool = False
     """A put was sent, whatever became of it."""
     etag: str | None = None
-    """What the put answered; `None`: there was no answer that it succeeded."""
+    """What the put answered, or a later look; `None`: nothing shows yet that it succeeded."""
     _warnings: list[str] = field(default_factory=list)
 
     @property
@@ -204,7 +204,10 @@ class Publishing:
         Raises:
             StorageError: Every look failed.
         """
-        return self._repeated(lambda: seen_at(self.env.table, self.path, self.body))
+        seen, etag = self._repeated(lambda: found_at(self.env.table, self.path, self.body))
+        if seen == "ours":
+            self.etag = self.etag or etag
+        return seen
 
     def _repeated(self, look: Callable[[], T]) -> T:
         """Look at the table, again and again if that fails.
@@ -302,12 +305,17 @@ def seen_at(store: Store, path: str, body: bytes) -> Seen:
     Raises:
         StorageError: The read failed.
     """
+    return found_at(store, path, body)[0]
+
+
+def found_at(store: Store, path: str, body: bytes) -> tuple[Seen, str | None]:
+    """Return what is at the place of a snapshot, with its ETag; see `seen_at`."""
     try:
         found = store.read(path, max_bytes=MAX_DOCUMENT_BYTES)
     except ObjectNotFoundError:
-        return "absent"
+        return "absent", None
     except StorageError as error:
         if error.code == "too_large":
-            return "other"
+            return "other", None
         raise
-    return "ours" if found.data == body else "other"
+    return "ours" if found.data == body else "other", found.etag

@@ -1,12 +1,14 @@
 """Other writers at every moment of a commit."""
 
+import json
 from collections.abc import Callable
+from copy import copy
 
 import pytest
 
 from lakesweep.commit.environment import Attempt, Known, Prepared
 from lakesweep.commit.loop import commit
-from lakesweep.errors import AccessDeniedError, ObjectNotFoundError, OutOfTimeError
+from lakesweep.errors import AccessDeniedError, ObjectNotFoundError, OutOfTimeError, StorageError
 from tests.support.commit_scene import Acting, Failing, Scene, prepared_on
 from tests.support.faulty_store import Switch
 
@@ -256,14 +258,21 @@ def test_a_replaced_commit_is_noticed_though_nothing_is_left_to_do() -> None:
     assert (ended.status, ended.replaced) == ("nothing_to_do", 1)
 
 
+LOST_ANSWER = Failing("table put snapshot/snapshot-4", {1: StorageError("put: read timeout")}, takes_effect=True)
+
+
+@pytest.mark.parametrize("skew_ms", [-3_600_000, -20_000, 0, 20_000, 3_600_000])
 @pytest.mark.parametrize("then", ["at once", "later"])
-def test_a_commit_after_a_rollback_replaces_nothing(then: str) -> None:
+@pytest.mark.parametrize("switch", [None, LOST_ANSWER], ids=["answered", "lost answer"])
+def test_a_commit_after_a_rollback_replaces_nothing(then: str, switch: Switch | None, skew_ms: int) -> None:
     """Somebody rolled our commit back, and a writer committed: its snapshot was made after ours was written."""
     scene = Scene()
-    scene.commit()
+    assert scene.commit(copy(switch)).snapshot_id == 4
     scene.remove(4)
-    scene.now_ms += 60_000
-    scene.foreign(4, timeMillis=scene.now_ms)
+    scene.now_ms += 10_000
+    list_name = json.loads(scene.table.read(scene.path(3)).data)["deltaManifestList"]
+    scene.table.put("manifest/manifest-list-after-0", scene.table.read(f"manifest/{list_name}").data)
+    scene.foreign(4, timeMillis=scene.now_ms + skew_ms, deltaManifestList="manifest-list-after-0")
     if then == "later":
         scene.foreign(5, timeMillis=scene.now_ms)
     ended = scene.commit(run="r2")
