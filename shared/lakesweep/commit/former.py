@@ -7,6 +7,7 @@ from lakesweep.commit.environment import CommitEnvironment, Known
 from lakesweep.control.commit_record import CommitRecord
 from lakesweep.errors import FormatError, ObjectNotFoundError, UnsupportedFormatError
 from lakesweep.format.snapshot import Snapshot, parse_snapshot
+from lakesweep.model.commits.lost import SEE
 from lakesweep.model.commits.replaced import Around, FoundSnapshot, Verdict, judge
 from lakesweep.model.identity import number_of
 from lakesweep.model.roots import branch_dir
@@ -47,11 +48,11 @@ def became(env: CommitEnvironment, record: CommitRecord, base: Base) -> tuple[st
         verdict = _verdict(env, record, found, snapshot, base, known)
         did, then = "committed", _BECAME[verdict]
         is_new = verdict == "replaced" and record.seen.key not in known.judged  # otherwise a pass has told it
-    sentence = (
-        f"{path}: expected the snapshot {record.uuid} that run {record.run_id} {did}, found "
-        f"{(snapshot and snapshot.uuid) or 'one without uuid'}; {then}"
-    )
-    return sentence, is_new
+    now = "one that is no snapshot"
+    if snapshot is not None:
+        now = f"{snapshot.uuid or 'one without uuid'} of commit user {snapshot.commit_user}"
+    sentence = f"{path}: expected the snapshot {record.uuid} that run {record.run_id} {did}, found {now}; {then}"
+    return f"{sentence}; {SEE}" if is_new else sentence, is_new
 
 
 def _verdict(

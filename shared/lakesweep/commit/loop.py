@@ -27,11 +27,14 @@ from lakesweep.errors import (
     ObjectNotFoundError,
     RefusedError,
 )
+from lakesweep.format.snapshot import parse_snapshot
+from lakesweep.model.commits.lost import SEE
 from lakesweep.model.commits.seen import COMMIT_USER, SeenSnapshot
 from lakesweep.model.identity import number_of
 from lakesweep.model.roots import branch_dir
 from lakesweep.model.safety import ORPHAN_AGE_MS, SEEN_AGAIN_S
 from lakesweep.storage.clock import Stopwatch
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 
 
 def commit(env: CommitEnvironment, prepare: Prepare) -> Committed:
@@ -148,7 +151,7 @@ class _Committing:
         if published.state == "ours":
             return self._look_again(attempt, prepared.snapshot.id, body)
         if published.state == "replaced":
-            self._was_replaced()
+            self._was_replaced(f"{branch_dir(env.branch)}snapshot/snapshot-{prepared.snapshot.id}")
         return self._final(published, attempt, prepared)
 
     def _ask_early(self) -> None:
@@ -221,7 +224,7 @@ class _Committing:
                 self._warn(f"{path} was committed, but not looked at again; the next commit does so: {error}")
                 seen = "ours"
             if seen == "other":
-                self._was_replaced()
+                self._was_replaced(path)
                 self._last = Published("replaced", f"{path}: another writer replaced it", "commit_replaced")
                 return None
             if seen == "absent":
@@ -230,9 +233,16 @@ class _Committing:
                 )
         return self._ended("committed", snapshot_id=snapshot_id, uuid=attempt.uuid)
 
-    def _was_replaced(self) -> None:
-        """Count a snapshot of this commit that was replaced."""
+    def _was_replaced(self, path: str) -> None:
+        """Count a snapshot of this commit that was replaced, and say by whom."""
         self._replaced += 1
+        try:
+            now = parse_snapshot(self._env.table.read(path, MAX_DOCUMENT_BYTES).data, path)
+        except MaintenanceError:
+            user = "an unknown commit user"  # it may have changed once more; the next look says so
+        else:
+            user = f"commit user {now.commit_user}"
+        self._warn(f"{path}: another writer replaced this snapshot of Lakesweep, {user}; it is committed again; {SEE}")
         if self._made is not None:
             self._told.append(self._made.key)
             self._made = None

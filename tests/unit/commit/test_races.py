@@ -189,6 +189,8 @@ def test_a_snapshot_that_is_replaced_at_once_is_committed_again(has_lock: bool) 
     ended = scene.commit(act, has_lock=has_lock)
     assert (ended.status, ended.snapshot_id, ended.attempts, ended.replaced) == ("committed", 5, 2, 1)
     assert scene.snapshot(4).uuid == written[0]
+    (warning,) = ended.warnings
+    assert "another writer replaced this snapshot of Lakesweep, commit user flink" in warning
 
 
 def test_a_snapshot_that_is_replaced_soon_is_committed_again() -> None:
@@ -203,6 +205,8 @@ def test_a_snapshot_that_is_replaced_soon_is_committed_again() -> None:
     ended = scene.commit(sleep=sleep, has_lock=False)
     assert (ended.status, ended.snapshot_id, ended.attempts, ended.replaced) == ("committed", 5, 2, 1)
     assert scene.snapshot(4).uuid == written[0]
+    (warning,) = ended.warnings
+    assert "another writer replaced this snapshot of Lakesweep, commit user flink" in warning
 
 
 @pytest.mark.parametrize("age_s", [0, 2, 60, -60])
@@ -246,7 +250,7 @@ def test_a_snapshot_that_is_replaced_later_is_noticed_by_the_next_commit() -> No
         scene.foreign()
     ended = scene.commit(run="r2")
     assert (ended.status, ended.snapshot_id, ended.attempts, ended.replaced) == ("committed", 7, 1, 1)
-    assert uuid in ended.warnings[0]
+    assert f"{uuid} of commit user flink; another writer replaced it; docs/operations.md" in ended.warnings[0]
     assert scene.commit(run="r3").replaced == 0
 
 

@@ -173,6 +173,8 @@ def test_a_store_whose_etags_are_no_digests() -> None:
     assert judge(replace(SEEN, size_bytes=0), found(is_digest=False), EMPTY) == "unclear"
     assert judge(SEEN, found(is_digest=False, size_bytes=501), EMPTY) == "replaced"
     assert judge(replace(SEEN, uuid="u1"), found(is_digest=False), EMPTY) == "replaced"
+    assert judge(replace(SEEN, delta_list="other"), found(is_digest=False), EMPTY) == "replaced", "Java gives no uuid"
+    assert judge(replace(SEEN, delta_list="delta"), found(is_digest=False), EMPTY) == "unclear"
 
 
 def test_a_document_that_nobody_can_read() -> None:

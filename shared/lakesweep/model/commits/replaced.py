@@ -100,8 +100,7 @@ def judge(seen: SeenSnapshot, found: FoundSnapshot | None, around: Around) -> Ve
         return "rolled_back"
     if seen.modified_ms > found.modified_ms + ROLLED_BACK_MS > ROLLED_BACK_MS:
         return "unclear"  # somebody restored an older object
-    may_be_equal = not found.is_digest and not seen.uuid and seen.size_bytes in (0, found.size_bytes)
-    if found.snapshot is None or (may_be_equal and seen.number):
+    if found.snapshot is None or (seen.number and _may_be_equal(seen, found, found.snapshot)):
         return "unclear"
     if not seen.number or around.is_later_same or around.below == "object":
         # An old document was copied: somebody repaired the table, or copied all of it.
@@ -110,6 +109,12 @@ def judge(seen: SeenSnapshot, found: FoundSnapshot | None, around: Around) -> Ve
     if not seen.modified_ms:
         return "unclear"
     return _by_time(seen, found, found.snapshot.time_ms, around.is_later_gone)
+
+
+def _may_be_equal(seen: SeenSnapshot, found: FoundSnapshot, snapshot: Snapshot) -> bool:
+    """Tell whether both may have the same bytes, under ETags that are no digests."""
+    is_named = seen.uuid or seen.delta_list not in ("", snapshot.delta_manifest_list)
+    return not found.is_digest and not is_named and seen.size_bytes in (0, found.size_bytes)
 
 
 def _by_time(seen: SeenSnapshot, found: FoundSnapshot, made_ms: int, is_later_gone: bool) -> Verdict:
