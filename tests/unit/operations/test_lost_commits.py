@@ -177,7 +177,8 @@ def test_a_clean_history_sets_off_nothing() -> None:
         if world.random.random() < 0.3:
             world.sweep()
     assert world.told.lost == []
-    assert sorted(history.steps) == sorted(ACTS)
+    assert set(history.steps) <= set(ACTS)
+    assert len(history.steps) == len(ACTS) or is_sampled()
     assert CLEAN_COMMITS <= history.commits < CLEAN_COMMITS + 8
     print(history.steps, world.told.passes, "passes", len(world.told.doubts), "doubts")
 
