@@ -118,3 +118,14 @@ def test_a_branch_that_has_what_comes_back(engine: Engine, tmp_path: Path, has_t
     stage.add("c", branch="b")
     stage.expire(retain_max=1, retain_min=1, branch="b")
     assert ("main/snapshot-3" in broken(stage)) is has_tag
+
+
+def test_a_branch_that_is_made_of_a_version_before(engine: Engine, tmp_path: Path) -> None:
+    """The same as if it had been there before: the engine's expiry of the branch takes what main took back."""
+    stage = begun(engine, tmp_path, "after")
+    stage("branch", name="b", tag=tags(stage)[0])
+    stage.add("c", branch="b")
+    stage.replace("a", branch="b")
+    stage.add("c", branch="b")
+    stage.expire(retain_max=1, retain_min=1, branch="b")
+    assert "main/snapshot-4" in broken(stage)

@@ -23,7 +23,10 @@ from lakesweep.model.steering import Steering
 from lakesweep.operations.branches.documents import read_bodies
 from lakesweep.operations.branches.names import EXISTS, check_new_name, check_on_main, list_branch
 from lakesweep.operations.branches.target_files import check_target
+from lakesweep.operations.tags.delete import read_own_tags
 from lakesweep.operations.tags.options import is_write_only
+from lakesweep.operations.tags.rules.expiry import ROLLBACK_PREFIX
+from lakesweep.operations.tags.rules.rollback import is_second
 from lakesweep.runs.parameters.parameter import stated
 from lakesweep.runs.parameters.time_travel import Version, resolve
 from lakesweep.runs.parameters.times import say_time
@@ -161,6 +164,16 @@ def _warnings(view: TableView, name: str, source: Root | None) -> Iterator[str]:
             f"table {view.table.ref}: Paimon cannot open branch {name!r} by its name, since in t$branch_{name} the "
             "second $ begins the name of a system table; choose another name"
         )
+    if source is not None and any(ref.name.startswith(ROLLBACK_PREFIX) for ref in view.own.tags):
+        tags = read_own_tags(view).roots.values()
+        commits = [tag.snapshot.id for tag in tags if is_second(tag)]
+        after = [tag for tag in tags if source.snapshot.id < tag.snapshot.id < max(commits, default=0)]
+        if after:
+            yield (
+                f"table {view.table.ref}: a rollback as latest has committed snapshot {max(commits)}, and the branch "
+                f"may have files that it took back. If {after[0].ref} lacks one, and the branch deletes it, Paimon's "
+                f"expiry of the branch deletes it also from {MAIN}; let Lakesweep alone expire branch {name!r}"
+            )
     if source is None or is_write_only(view.schema.options):
         return
     what = f"snapshot {source.snapshot.id}" if source.ref.kind == "snapshot" else str(source.ref)

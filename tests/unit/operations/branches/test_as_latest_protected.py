@@ -74,3 +74,18 @@ def test_other_fast_forwards_delete_no_tag_that_is_needed(source: str) -> None:
     world.commit_the_same()
     assert world.run("fast-forward", branch="b").status == "done"
     assert world.tags() == (["old"] if tag == "old" else sorted({tag, "old", first, second}))
+
+
+def test_a_new_branch_may_have_what_came_back() -> None:
+    """A tag of main lies between, which Paimon's expiry of the branch asks."""
+    world = AsLatestWorld()
+    world.back()
+    first, second = world.tags()
+
+    def warned(tag: str) -> bool:
+        report = world.run("create-branch", branch="b", tag=tag, execute=False)
+        return any("let Lakesweep alone expire branch 'b'" in warning for warning in report.all_warnings())
+
+    assert not warned(first), "no tag lies between"
+    world.run("create-tag", tag="between", snapshot=3, status="done")
+    assert (warned(first), warned("between"), warned(second)) == (True, False, False)
