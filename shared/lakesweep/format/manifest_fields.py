@@ -37,24 +37,18 @@ RAW_ENTRY = (
     RAW,
 )
 _STATS = (Want("_MIN_VALUES", "bytes"), Want("_MAX_VALUES", "bytes"), Want("_NULL_COUNTS"))
-ROW_ENTRY = (
-    *_BEFORE_FILE,
-    Want(
-        "_FILE",
-        "record",
-        required=True,
-        fields=(
-            *_FILE,
-            Want("_SCHEMA_ID", "int", required=True),
-            Want("_DELETE_ROW_COUNT", "int"),
-            Want("_FIRST_ROW_ID", "int"),
-            Want("_WRITE_COLS", "strings"),
-            Want("_VALUE_STATS", "record", fields=_STATS),
-            Want("_VALUE_STATS_COLS", "strings"),
-        ),
-    ),
+_ROW_FILE = (
+    *_FILE,
+    Want("_SCHEMA_ID", "int", required=True),
+    Want("_DELETE_ROW_COUNT", "int"),
+    Want("_FIRST_ROW_ID", "int"),
+    Want("_WRITE_COLS", "strings"),
 )
+_ROW_STATS = (Want("_VALUE_STATS", "record", fields=_STATS), Want("_VALUE_STATS_COLS", "strings"))
+ROW_ENTRY = (*_BEFORE_FILE, Want("_FILE", "record", required=True, fields=_ROW_FILE))
 """What a reader of rows needs of each entry."""
+ROW_ENTRY_WITH_STATS = (*_BEFORE_FILE, Want("_FILE", "record", required=True, fields=(*_ROW_FILE, *_ROW_STATS)))
+"""The same with what a condition needs."""
 _FACTS_OF_FILE = (
     Want("_LEVEL", "natural", required=True),
     Want("_FILE_SIZE", "int", required=True),

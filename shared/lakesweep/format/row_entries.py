@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from lakesweep.errors import FormatError
 from lakesweep.format.manifest import Identity, ManifestEntry, entries_of
-from lakesweep.format.manifest_fields import ROW_ENTRY
+from lakesweep.format.manifest_fields import ROW_ENTRY, ROW_ENTRY_WITH_STATS
 from lakesweep.format.metadata_file import read_rows
 
 
@@ -50,15 +50,21 @@ class RowEntry(NamedTuple):
         return self.entry.identity
 
 
-def read_row_entries(body: bytes, path: str) -> Iterator[RowEntry]:
+def read_row_entries(body: bytes, path: str, *, with_stats: bool) -> Iterator[RowEntry]:
     """Read a manifest, in the order of the file, as `read_manifest` does.
+
+    Args:
+        body: The whole file.
+        path: The path for messages.
+        with_stats: Decode the statistics; otherwise there are none.
 
     Raises:
         FormatError: The file is damaged; this may come after some of the entries.
     """
-    for row in read_rows(body, path, ROW_ENTRY, None):
+    for row in read_rows(body, path, ROW_ENTRY_WITH_STATS if with_stats else ROW_ENTRY, None):
         (entry,) = entries_of((row,), path)
-        schema_id, delete_row_count, first_row_id, write_cols, stats, stats_cols = row[4][8:]
+        schema_id, delete_row_count, first_row_id, write_cols, *more = row[4][8:]
+        stats, stats_cols = more or (None, None)
         yield RowEntry(entry, schema_id, delete_row_count, first_row_id, write_cols, _stats(stats, path), stats_cols)
 
 

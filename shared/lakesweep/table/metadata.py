@@ -8,6 +8,7 @@ always an exception, since nothing can be concluded from it.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from lakesweep.errors import FormatError, ObjectNotFoundError, StorageError
@@ -109,10 +110,10 @@ class MetadataReader:
         return self._scan(manifests, read_names, reduce, again=False)
 
     def scan_row_entries(
-        self, manifests: Iterable[ManifestMeta], reduce: Callable[[Iterator[RowEntry]], T]
+        self, manifests: Iterable[ManifestMeta], reduce: Callable[[Iterator[RowEntry]], T], *, with_stats: bool
     ) -> Iterator[tuple[str, T | Unreadable]]:
         """Decode entries with what readers of rows need; otherwise like `scan_manifests`."""
-        return self._scan(manifests, read_row_entries, reduce, again=False)
+        return self._scan(manifests, partial(read_row_entries, with_stats=with_stats), reduce, again=False)
 
     def _scan(
         self,

@@ -5,7 +5,7 @@ reads those for which a test has shown the same values as Paimon's, and refuses 
 cut here, too: numbers lose their upper bits, texts their end; a decimal that does not fit becomes NULL.
 
 Not read are, for example: texts as numbers or times, and floating-point numbers as texts or decimals. Of time stamps
-only more digits are read. Without a zone or with one depends on the reader's zone, and versions of Paimon disagree on
+only more digits are read. To add or drop a zone depends on the zone of the reader. And versions of Paimon disagree on
 time stamps before 1970 as dates, and on how digits are cut.
 
 Source: Paimon `CastExecutors`, `SchemaEvolutionUtil`.

@@ -26,11 +26,6 @@ class FileColumn:
     found: DataField | None
     """The file's column; `None`: it has none, or the value is the partition's."""
 
-    @property
-    def is_evolved(self) -> bool:
-        """Tell whether the values have to be converted."""
-        return self.found is not None and not is_same(self.found.type, self.column.field.type)
-
 
 def file_columns(plan: ReadPlan, file: ReadFile) -> tuple[FileColumn, ...]:
     """Return what a data file has of each of `ReadPlan.read_columns`, in their order."""

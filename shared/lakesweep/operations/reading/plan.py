@@ -122,7 +122,7 @@ def _planned(
     """Return the plan with its files."""
     store = table.store
     check_options(latest.options, names_version=names_version)
-    every = row_files(store, root)
+    every = row_files(store, root, with_stats=plan.where is not None)
     entries = _of_partitions(plan, every)
     check_buckets(entries)
     hidden: Sequence[RowEntry] = ()

@@ -1,8 +1,8 @@
 """Rows as text: JSON lines and CSV.
 
-JSON has no decimals, times or bytes. So decimals are texts, dates and times are texts as in ISO-8601 (UTC with a Z for
-time stamps with a zone), bytes are Base64, a map is an array of objects with `key` and `value`. Numbers that JSON does
-not know are the texts `NaN`, `Infinity` and `-Infinity`.
+JSON has no decimals, times or bytes. So decimals are texts, and bytes are Base64. Dates and times are texts as in
+ISO-8601, with a Z if they have a zone. A map is an array of objects with `key` and `value`. Numbers that JSON does not
+know are the texts `NaN`, `Infinity` and `-Infinity`.
 
 In CSV, NULL is an empty field and an empty text is `""`. ROWs, ARRAYs and MAPs are JSON.
 """

@@ -9,8 +9,13 @@ from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.reach.live_files import version_of
 
 
-def row_files(store: Store, root: Root) -> tuple[RowEntry, ...]:
+def row_files(store: Store, root: Root, *, with_stats: bool) -> tuple[RowEntry, ...]:
     """Return the data files of a snapshot or tag, in the order of its manifests.
+
+    Args:
+        store: The table's store.
+        root: The version.
+        with_stats: With statistics, which take most of the memory.
 
     Raises:
         RefusedError: A list or manifest of the root is missing or damaged, so some files would be unknown.
@@ -20,7 +25,7 @@ def row_files(store: Store, root: Root) -> tuple[RowEntry, ...]:
     added: list[RowEntry] = []
     deleted: set[Identity] = set()
     metas = [each.meta for _, each in version_of(reader, root).manifests()]
-    for _, content in reader.scan_row_entries(metas, tuple):
+    for _, content in reader.scan_row_entries(metas, tuple, with_stats=with_stats):
         if isinstance(content, Unreadable):
             raise RefusedError(
                 f"table {store.location}: {root.ref} cannot be read completely: {content.problem}",
