@@ -12,7 +12,7 @@ import pytest
 
 from lakesweep.model.where.spark_text import to_spark_sql
 from lakesweep.model.where.where import Where, parse_where
-from tests.support.conditions import PLAIN_FIELDS, Row, Tried, arrow_table, some_condition, some_row
+from tests.support.conditions import NANOS, PLAIN_FIELDS, Row, Tried, arrow_table, some_condition, some_row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,8 +32,11 @@ def _frame(spark: "SparkSession", rows: list[Row], folder: Path) -> "DataFrame":
     import pyarrow.parquet as pq
 
     table = arrow_table(rows)
-    micros = [None if row["nano"] is None else row["nano"] // 1000 for row in rows]
-    for name, column in (("tm", table["tm"].cast(pa.int32())), ("nano", pa.array(micros, pa.timestamp("us")))):
+    columns = {"tm": table["tm"].cast(pa.int32())}
+    for name, zone in zip(NANOS, (None, "UTC"), strict=True):
+        micros = [None if row[name] is None else row[name] // 1000 for row in rows]
+        columns[name] = pa.array(micros, pa.timestamp("us", zone))
+    for name, column in columns.items():
         table = table.set_column(table.column_names.index(name), name, column)
     table = table.append_column("row", pa.array(range(len(rows)), pa.int32()))
     pq.write_table(table, folder / "rows.parquet")
@@ -43,7 +46,7 @@ def _frame(spark: "SparkSession", rows: list[Row], folder: Path) -> "DataFrame":
 def _scene(seed: int) -> tuple[list[Row], list[tuple[Tried, Where]]]:
     rng = random.Random(seed)
     rows: list[Row] = [some_row(rng) for _ in range(150)]
-    found = [some_condition(rng, rng.choice([0, 0, 1, 2, 3])) for _ in range(80)]
+    found = [some_condition(rng, rng.choice([0, 0, 1, 2, 3])) for _ in range(60)]
     return rows, [(tried, parse_where(tried.text, PLAIN_FIELDS)) for tried in found]
 
 

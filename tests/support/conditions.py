@@ -2,7 +2,7 @@
 
 A `Tried` has the text of a condition in Spark's SQL and what it means: a function of a row. The meaning uses nothing of
 `lakesweep`. Values of rows: int for whole numbers, days of DATE, milliseconds of TIME, microseconds of timestamps
-(nanoseconds of `nano`); `Decimal`, float, bool, str, bytes, and None.
+(nanoseconds of `nano` and `nltz`); `Decimal`, float, bool, str, bytes, and None.
 """
 
 import math
@@ -37,11 +37,14 @@ TYPES = {
     "ts": "TIMESTAMP(6)",
     "nano": "TIMESTAMP(9)",
     "ltz": "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+    "nltz": "TIMESTAMP(9) WITH LOCAL TIME ZONE",
     "k": "INT NOT NULL",
 }
 """Name -> type, as schema documents write it."""
 _NESTED = {"arr": {"type": "ARRAY", "element": "INT"}, "r": {"type": "ROW", "fields": []}, "dup": "INT", "DUP": "INT"}
 NAN = float("nan")
+NANOS = ("nano", "nltz")
+"""Columns with nanoseconds."""
 
 PLAIN_FIELDS = tuple(
     DataField(number, name, parse_data_type(value, "test")) for number, (name, value) in enumerate(TYPES.items())
@@ -120,7 +123,7 @@ def value_of(column: str, rng: random.Random) -> Any:
             return rng.choice([rng.randint(19_720, 19_730), 0, -1, -719_162, 2_932_896])
         case "tm":
             return rng.choice([0, 1, 30_600_000, 86_399_999, rng.randint(0, 5)])
-        case "nano":
+        case "nano" | "nltz":
             return rng.choice([0, -1, -1000, -1001, 999, 1000, 1001, 1_704_067_200_000_000_000]) + rng.randint(-2, 2)
     return rng.choice([0, -1, 1, 1_704_067_200_000_000, 1_711_850_400_000_000, 1_729_990_800_000_000]) + rng.choice(
         [0, 1, 1000]
@@ -142,6 +145,7 @@ def arrow_table(rows: Sequence[Row]) -> Any:
         "fine": pa.decimal128(38, 20), "s": pa.string(), "c": pa.string(),
         "by": pa.binary(), "bo": pa.bool_(), "dt": pa.date32(), "tm": pa.time32("ms"), "ts": pa.timestamp("us"),
         "nano": pa.timestamp("ns"), "ltz": pa.timestamp("us", "UTC"),
+        "nltz": pa.timestamp("ns", "UTC"),
     }  # fmt: skip
     return pa.table({name: pa.array([row[name] for row in rows], types[name]) for name in TYPES})
 
@@ -159,7 +163,7 @@ def order_key(value: Any) -> Any:
 def _seen(column: str, row: Row) -> Any:
     """Return the value that Spark sees: it cuts off nanoseconds."""
     value = row[column]
-    return value // 1000 if column == "nano" and value is not None else value
+    return value // 1000 if column in NANOS and value is not None else value
 
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -254,8 +258,8 @@ def _moment(column: str, rng: random.Random, *, is_list: bool) -> tuple[str, int
         day = micros // 86_400_000_000
         return f"DATE '{_day_text(day)}'", day * 86_400_000_000
     text = _moment_text(micros)
-    words = ["TIMESTAMP", "TIMESTAMP"] if column == "ltz" else ["TIMESTAMP_NTZ", "TIMESTAMP"]
-    if column == "ltz" and rng.random() < 0.3:
+    words = ["TIMESTAMP", "TIMESTAMP"] if column in ("ltz", "nltz") else ["TIMESTAMP_NTZ", "TIMESTAMP"]
+    if column in ("ltz", "nltz") and rng.random() < 0.3:
         text = f"{_moment_text(micros + 7_200_000_000)}+02:00"
     if not is_list and rng.random() < 0.3:
         return f"'{text}'", micros

@@ -146,10 +146,7 @@ def _joined(kind: type[And] | type[Or], parts: Iterable[Condition]) -> Condition
     by_columns: dict[frozenset[str], list[Condition]] = defaultdict(list)
     for part in parts:
         for inner in part.parts if isinstance(part, kind) else (part,):
-            columns = columns_of(inner)
-            # A group of one column that was joined before is opened, so that it grows.
-            opened = inner.parts if isinstance(inner, kind) and len(columns) == 1 else (inner,)
-            by_columns[columns].extend(opened)
+            by_columns[columns_of(inner)].append(inner)
     groups: list[Condition] = []
     for columns, group in by_columns.items():
         if len(columns) == 1 and len(group) > 1 and len(by_columns) > 1:

@@ -71,9 +71,9 @@ def _states(values: list[Any], type_: DataType) -> Iterable[State]:
     first = _smallest(values[0], type_)
     if first is not None:
         yield Values(first, first)
-    for value, following in zip(values, [*values[1:], None], strict=True):
+    for value in values:
         between = _next(value, type_)
-        if between is not None and (following is None or between < following):
+        if between is not None:
             yield Values(between, between)
 
 

@@ -177,12 +177,10 @@ def _states(found: ColumnRange, type_: DataType, row_count: int) -> Iterable[Sta
     null_count = found.null_count
     if type_.root not in _WITH_STATISTICS and not found.is_exact:
         null_count = None  # Formats count other things than nulls in nested columns.
-    if null_count is None or not 0 <= null_count <= row_count:
+    if null_count != 0:  # Unknown or impossible counts are here, too.
         yield Null()
-    elif null_count:
-        yield Null()
-        if null_count == row_count:
-            return
+    if null_count == row_count:
+        return
     if type_.root in FLOATS:
         yield Nan()
     yield _values(found, type_)

@@ -89,7 +89,7 @@ def _check(token: "Token", text: str) -> None:
 
 def _unquoted(raw: str) -> str:
     """Return the value of a text in quotes. Source: Spark `ParserUtils.unescapeSQLString`."""
-    quote, inner = raw[0], raw[1:-1]
+    inner = raw[1:-1]
     characters: list[str] = []
     position = 0
     while position < len(inner):
@@ -102,9 +102,5 @@ def _unquoted(raw: str) -> str:
             if escaped not in _ESCAPES or (escaped == "0" and followed.isdigit()):
                 raise bad_where("a text has a backslash before another character than one of \\ ' \" n t r b 0 Z % _")
             character = _ESCAPES[escaped]
-        elif character == quote:
-            raise bad_where(
-                "a text has two quotes in a row, which versions of Spark read in two ways; write \\' or \\\""
-            )
         characters.append(character)
     return "".join(characters)

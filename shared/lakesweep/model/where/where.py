@@ -7,7 +7,7 @@ not known here is refused.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lakesweep.errors import FormatError
+from lakesweep.errors import FormatError, some_of
 from lakesweep.format.values.data_type import DataField, DataType
 from lakesweep.format.values.zone import parse_zone
 from lakesweep.model.where.conditions import Condition, columns_of
@@ -40,6 +40,12 @@ class Where:
     def types(self) -> dict[str, DataType]:
         """The types of these columns."""
         return {each.name: each.type for each in self.fields}
+
+    @property
+    def note(self) -> str | None:
+        """What a person should know about the answer: the zone of times, where it matters. None: nothing."""
+        names = [each.name for each in self.fields if each.type.root == "TIMESTAMP_LTZ"]
+        return f"times without a zone beside {some_of(names)} are times of the zone {self.zone}" if names else None
 
     @property
     def always(self) -> bool | None:

@@ -52,6 +52,11 @@ def test_columns(text: str, columns: set[str]) -> None:
         ("wide = 0.5", "Spark has no type of 38 digits that holds both without rounding"),
         ("s = 5", "column s is VARCHAR and stands beside a whole number"),
         ("d = '5'", "column d is DOUBLE and stands beside a text"),
+        ("d = 9007199254740993", "column d is DOUBLE and stands beside a whole number; it has more digits"),
+        ("f = 1.0000000596046447753906251F", "a number whose FLOAT is not certain"),
+        ("f = 1e-40F", "a number whose FLOAT is not certain"),
+        ("f = 1e39F", "a number whose FLOAT is not certain"),
+        ("c = 'ab'", "column c is CHAR(3) and stands beside a text; blanks may follow its values"),
         ("f = 16777217", "column f is FLOAT and stands beside a whole number; it has more digits"),
         ("d = 1e400", "too large for a DOUBLE"),
         ("bo = 1", "column bo is BOOLEAN and stands beside a whole number"),
@@ -80,9 +85,10 @@ def test_columns(text: str, columns: set[str]) -> None:
         ("s LIKE ANY ('secret')", "ANY is not supported"),
         ("s LIKE 'secret\\\\x'", "the pattern beside column s has an escape character"),
         ("s LIKE 'secret' ESCAPE 'ab'", "ESCAPE stands before something else than one character"),
-        ("s = 'secret''secret'", "a text has two quotes in a row|stands beside several texts"),
+        ("s = 'secret''secret'", "stands beside several texts"),
         ("s = 'secret' 'secret'", "stands beside several texts"),
         ("s = '\\x secret'", "a text has a backslash before another character"),
+        ("s = '\\012'", "a text has a backslash before another character"),
         ("i = 0x1F", "Spark reads no number in base 16"),
         ("i ISNULL", "Spark does not read ISNULL as an operator"),
         ("i = '5'::int", "a cast with :: is not supported"),
@@ -131,6 +137,36 @@ def test_values_are_not_shown(text: str) -> None:
     where = parse_where(text, FIELDS)
     assert "secret" not in f"{where} {where!r} {where.condition!r}"
     assert where.text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("ltz = TIMESTAMP '2024-01-01 00:00:00'", "ltz = TIMESTAMP '2024-01-01 00:00:00Z'"),
+        ("ltz = TIMESTAMP '2024-01-01 00:00:00-02:00'", "ltz = TIMESTAMP '2024-01-01T02:00:00.000000Z'"),
+        ("ltz = DATE '2024-01-01'", "ltz = '2023-12-31 23:00-01:00'"),
+        ("5 < i", "i > 5"),
+        ("i < 4.5", "i <= 4"),
+        ("i > 4.5", "NOT i <= 4"),
+        ("dec < 1.005", "dec <= 1.00"),
+        ("dec = 1", "dec = 1.00"),
+        ("f = 0.5F", "f = 0.5"),
+        ("i IS DISTINCT FROM 1", "NOT (i <=> 1)"),
+        ("s LIKE 'abc'", "s = 'abc'"),
+        ("s LIKE 'a/%' ESCAPE '/'", "s = 'a%'"),
+        ("s LIKE 'a\\%'", "s = 'a%'"),
+        ("s LIKE 'ab%'", "startswith(s, 'ab')"),
+        ('s = "it\'s"', "s = 'it\\'s'"),
+    ],
+)
+def test_equal_conditions(text: str, same: str) -> None:
+    assert parse_where(text, FIELDS).condition == parse_where(same, FIELDS).condition
+
+
+def test_a_zone_is_said_where_it_matters() -> None:
+    where = parse_where("ltz > '2024-01-01'", FIELDS, zone="Europe/Berlin")
+    assert where.note == "times without a zone beside ltz are times of the zone Europe/Berlin"
+    assert parse_where("ts > '2024-01-01'", FIELDS).note is None
 
 
 def test_a_condition_can_be_pickled() -> None:

@@ -14,7 +14,7 @@ from lakesweep.format.values.binary_row import Timestamp
 from lakesweep.model.where.arrow import to_arrow
 from lakesweep.model.where.facts import ColumnFacts, ColumnRange
 from lakesweep.model.where.where import Where, parse_where
-from tests.support.conditions import PLAIN_FIELDS, TYPES, Tried, arrow_table, order_key, some_condition, some_row
+from tests.support.conditions import NANOS, PLAIN_FIELDS, TYPES, Tried, arrow_table, order_key, some_condition, some_row
 
 SEEDS = range(12)
 
@@ -47,13 +47,34 @@ def test_a_filter_takes_the_rows_where_it_is_true() -> None:
         assert ds.dataset(table).to_table(filter=to_arrow(where))["k"].to_pylist() == expected, each.text
 
 
+@pytest.mark.parametrize(
+    ("text", "pattern", "matches"),
+    [
+        ("a\nb", "a_b", True),
+        ("a\nb\nc", "a%_%c", True),
+        ("a😀b", "a_b", True),
+        ("axb", "a.b", False),
+        ("a", "_", True),
+        ("", "_", False),
+        ("", "%%", True),
+        ("ab\n", "ab", False),
+        ("ab\n", "_b", False),
+        ("[x]*", "[_]*", True),
+        ("\\E", "_E", True),
+    ],
+)
+def test_patterns(text: str, pattern: str, matches: bool) -> None:
+    table = arrow_table([{**dict.fromkeys(TYPES), "k": 1, "s": text}])
+    assert table.filter(to_arrow(parse_where(f"s LIKE '{pattern}'", PLAIN_FIELDS))).num_rows == matches
+
+
 # --- statistics ------------------------------------------------------------------------------------------------------
 
 
 def _stored(column: str, value: Any, *, in_milliseconds: bool = False) -> Any:
     """Return a value as `binary_row` decodes it."""
-    if column in ("ts", "ltz", "nano"):
-        nanos = value if column == "nano" else value * 1000
+    if column in ("ts", "ltz", *NANOS):
+        nanos = value if column in NANOS else value * 1000
         milliseconds, rest = divmod(nanos, 1_000_000)
         return Timestamp(milliseconds, 0 if in_milliseconds else rest)
     return value
