@@ -127,6 +127,7 @@ class ReplacingWorld(World):
         after_s: float = 0.2,
         skew_s: int = 0,
         branch: str = "main",
+        user: str = "",
     ) -> str:
         """Replace a snapshot, as a writer does that had tested for it before it was there. Return its commit user.
 
@@ -136,8 +137,10 @@ class ReplacingWorld(World):
             after_s: It is written so long after the other one.
             skew_s: The writer's clock is ahead by so much.
             branch: Of the snapshot.
+            user: The commit user.
         """
         number = next(self._numbers)
+        user = user or f"racer-{number}"
         folder = f"{branch_dir(branch)}snapshot/"
         path = f"{folder}snapshot-{snapshot_id}"
         written_ms = next(each.modified_ms for each in self.store.list(folder) if each.key == path)
@@ -151,12 +154,12 @@ class ReplacingWorld(World):
         for key, name in lists.items():
             self.store.put(f"manifest/{name}", self.store.read(f"manifest/{document[key]}").data)
         document |= lists
-        document |= {"uuid": stable_uuid(f"replaced {number}"), "commitUser": f"racer-{number}"}
+        document |= {"uuid": stable_uuid(f"replaced {number}"), "commitUser": user}
         document["timeMillis"] = made_ms + skew_s * SECOND_MS
         self.now_ms = max(now_ms, written_ms + int(after_s * 1000))
-        self.store.put(path, json.dumps(document, indent=2).encode())
+        self.store.put(path, json.dumps(document, indent=2, separators=(",", " : ")).encode())
         self.announce(branch, snapshot_id)
-        return f"racer-{number}"
+        return user
 
     def announce(self, branch: str, snapshot_id: int) -> None:
         """Let S3 send the event of a snapshot that was just written."""

@@ -7,7 +7,9 @@ import pytest
 from lakesweep.operations.maintenance.all_branches import maintain_all_branches
 from lakesweep.operations.maintenance.maintain import MaintainArguments
 from lakesweep.storage.store import DeleteRequest
-from tests.support.replacing import ReplacingWorld
+from tests.support.commit_scene import Acting
+from tests.support.replacing import OPTIONS, ReplacingWorld
+from tests.support.table_builder import TableBuilder
 
 
 def seen_world(commits: int = 5, *, apart_s: float = 10, **words: Any) -> ReplacingWorld:
@@ -166,3 +168,53 @@ def test_a_table_that_is_paused(are_events_lost: bool) -> None:
     world.sweep()
     assert ids(world.told.lost) == [replaced]
     assert world.maintain(is_due=True).refusal.code == "paused"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("is_state_lost", [False, True])
+def test_a_table_that_is_made_again_at_its_place(is_state_lost: bool) -> None:
+    """It has snapshots with the ids of the former ones, also of one that Lakesweep committed."""
+    declared = {"catalog_type": "filesystem", "catalog_lock": True}
+    world = seen_world()
+    assert world.run("compact-manifest", **declared).status == "done"
+    world.announce("main", 6)
+    late = list(world.events)
+    world.deliver()
+    world.look()
+    world.later(90)
+    world.store.delete(list(map(DeleteRequest, sorted(world.keys()))))
+    world.table = TableBuilder(world.store, options=OPTIONS)
+    if is_state_lost:
+        world.control.delete([DeleteRequest(f"{world.area.prefix}state.json")])
+    for _ in range(7):
+        world.commit()
+        world.later(1)
+    world.events += late
+    world.deliver()
+    world.sweep()
+    report = world.run("compact-manifest", **declared)
+    assert report.status == "done" and report.commits is not None
+    assert [commit.replaced for commit in report.commits.made] == [0]
+    assert (world.told.lost, world.told.doubts) == ([], [])
+
+
+def test_a_snapshot_that_is_replaced_while_a_pass_reads() -> None:
+    """The next look compares with what was seen before both."""
+    world = seen_world()
+    world.replace_snapshot(5)
+    world.events.clear()
+    act = Acting("table read snapshot/snapshot-5", lambda: world.replace_snapshot(5, made_before_s=10.1))
+    report = world.maintain(act, is_due=True)
+    assert act._left <= 0
+    found = [*report.all_lost(), *world.sweep(), *world.deliver(), *world.sweep()]
+    assert 5 in ids(found) and set(ids(found)) == {5}
+
+
+def test_the_same_length_and_the_same_commit_user() -> None:
+    world = seen_world()
+    world.commit(user="racer-9")
+    world.look()
+    before = world.store.read("snapshot/snapshot-6").data
+    world.replace_snapshot(6, user="racer-9")
+    world.events.clear()
+    assert len(world.store.read("snapshot/snapshot-6").data) == len(before)
+    assert ids(world.sweep()) == [6]
