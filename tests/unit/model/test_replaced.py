@@ -155,6 +155,18 @@ def test_a_replaced_one_stays_one_where_a_later_one_was_replaced_too() -> None:
     assert judge(SEEN, found(), Around(is_later_gone=True)) == "replaced"
 
 
+AFTER_MS = T + 5000
+
+
+@pytest.mark.parametrize(
+    ("seen_ms", "verdict"), [(0, "rolled_back"), (AFTER_MS, "rolled_back"), (AFTER_MS + 1, "replaced")]
+)
+def test_what_was_seen_after_a_rollback_was_not_rolled_back(seen_ms: int, verdict: Verdict) -> None:
+    """Both times are Lakesweep's own, so its clock may be ahead of the store's."""
+    around = Around(rewritten_ms=AFTER_MS)
+    assert judge(replace(SEEN, seen_ms=seen_ms), found(prepared_ms=T - 1000), around) == verdict
+
+
 def test_what_did_not_change() -> None:
     assert judge(SEEN, found(number=70), EMPTY) == "same"
     named = replace(SEEN, uuid="u1")

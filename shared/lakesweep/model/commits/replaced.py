@@ -96,7 +96,9 @@ def judge(seen: SeenSnapshot, found: FoundSnapshot | None, around: Around) -> Ve
         return "same"
     if 0 < seen.modified_ms < around.first_schema_ms or around.is_copy:
         return "fast_forwarded"
-    if 0 < seen.modified_ms <= around.rewritten_ms or around.below == "marker":
+    if 0 < seen.modified_ms <= around.rewritten_ms and seen.seen_ms <= around.rewritten_ms:
+        return "rolled_back"
+    if around.below == "marker":
         return "rolled_back"
     if seen.modified_ms > found.modified_ms + ROLLED_BACK_MS > ROLLED_BACK_MS:
         return "unclear"  # somebody restored an older object
