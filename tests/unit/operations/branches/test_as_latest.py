@@ -249,6 +249,32 @@ def test_a_tag_that_vanishes_ends_the_run() -> None:
     assert len(facts(report).kept_by) == 1
 
 
+def test_a_tag_is_asked_for_once_more_under_the_lease() -> None:
+    """Lakesweep deletes files of a tag under the lease alone, so nothing can go between this look and the commit."""
+    world = AsLatestWorld()
+    world.now_ms += 7_200_000
+
+    def expire_and_delete() -> None:
+        assert world.run("expire-snapshots", retain_max=1, retain_min=1).status == "done"
+        assert world.run("delete-tag", tag=world.tags()).status == "done"
+
+    act = Acting(f"control put {world.area.prefix}lease.json", expire_and_delete)
+    report = world.back(switch=act)
+    assert (report.status, world.ids(), world.live()) == ("stale", [3], {"B", "C", "D"})
+
+
+def test_a_base_that_expires_meanwhile() -> None:
+    world = AsLatestWorld()
+    world.now_ms += 7_200_000
+
+    def commit_and_expire() -> None:
+        world.commit_the_same()
+        assert world.run("expire-snapshots", retain_max=1, retain_min=1).status == "done"
+
+    report = world.back(switch=Acting("table list schema/", commit_and_expire, number=3))
+    assert (report.status, world.ids(), world.live()) == ("done", [4, 5], {"A", "B"})
+
+
 def test_a_file_that_an_expiry_deletes_after_the_check_is_told_at_once() -> None:
     """An expiry of Paimon that began before the tag existed still deletes; the table is damaged then."""
     world = AsLatestWorld()

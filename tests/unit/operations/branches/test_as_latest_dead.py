@@ -103,7 +103,7 @@ def test_a_snapshot_that_somebody_replaced_gets_no_tag() -> None:
         world.table.remove("snapshot/snapshot-4")
         world.table.commit("+E", snapshot_id=4, time_ms=world.now_ms)
 
-    report = world.back(switch=Acting("table list tag/", replace, number=3))
+    report = world.back(switch=Acting("table list tag/", replace, number=4))
     assert report.status == "done"
     assert world.tags() == [f"{PREFIX}1-{report.run_id}"] == list(facts(report).kept_by)
     assert any("has deleted or replaced snapshot 4 since" in warning for warning in report.warnings)

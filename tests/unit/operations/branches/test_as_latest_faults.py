@@ -18,7 +18,7 @@ def requests() -> list[str]:
 def test_the_requests_are_as_many_as_expected() -> None:
     """The check of the files lists the table twice; everything else does not grow with its files."""
     calls = requests()
-    assert len(calls) == 73
+    assert len(calls) == 74
     assert sum(call == "table list " for call in calls) == 2
 
 

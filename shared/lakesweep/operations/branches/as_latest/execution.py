@@ -6,7 +6,7 @@ from dataclasses import replace
 from lakesweep.commit.base import Base, list_branch
 from lakesweep.commit.environment import Attempt, Committed, Prepared
 from lakesweep.commit.manifest_options import manifests_of
-from lakesweep.errors import MaintenanceError, StalePlanError
+from lakesweep.errors import MaintenanceError, ObjectNotFoundError, StalePlanError
 from lakesweep.model.commits.as_latest import AsLatestReport
 from lakesweep.model.commits.report import MadeCommit
 from lakesweep.model.report import RunReport
@@ -79,7 +79,7 @@ class Execution:
         try:
             self._hold_target(self._first)
             self._check_files()
-            last = self._run.commit(self._prepare, self._noted)
+            last = self._run.commit(self._prepare, self._noted, self._check_held)
         except MaintenanceError as error:
             error.args = ("; ".join((str(error), *self._let_go())),)
             raise
@@ -118,11 +118,9 @@ class Execution:
     def _prepare(self, attempt: Attempt) -> Prepared | None:
         base, task, store = attempt.base, self._task, self._table.store
         own = list_branch(store, self._table.ref.branch, _FOLDERS)
-        if self._tags and not any(ref.name in self._tags for ref in own.tags):
-            raise StalePlanError(
-                f"table {self._table.ref}: tag {self._tags[0]}, which this run had made to keep {task.target.ref}, is "
-                "gone; expected it to stay; run again"
-            )
+        if base.root.ref not in own.snapshots:
+            # The commit begins anew on what is there now.
+            raise ObjectNotFoundError(f"table {self._table.ref}: {base.root.ref} is gone, or it is another one")
         self._warn_all((*check_commit(task, base), *check_readable(store, own, task.target, base.schema)))
         step: Step | None = self._first
         if not self._is_as_listed(base, own):
@@ -134,6 +132,20 @@ class Execution:
             self._check_files()
         self._step = step
         return prepared(attempt, task.target, step.difference, manifests_of(task.options(base.schema)))
+
+    def _check_held(self) -> None:
+        """Refuse if the tag of the target is gone. Lakesweep deletes files of a tag only under the lease.
+
+        Raises:
+            StalePlanError: It is gone.
+            StorageError: A request failed.
+        """
+        own = list_branch(self._table.store, self._table.ref.branch, ("tag",)) if self._tags else None
+        if own is not None and not any(ref.name in self._tags for ref in own.tags):
+            raise StalePlanError(
+                f"table {self._table.ref}: tag {self._tags[0]}, which this run had made to keep "
+                f"{self._task.target.ref}, is gone; expected it to stay; run again"
+            )
 
     def _is_as_listed(self, base: Base, own: BranchListing) -> bool:
         """Tell whether the branch has the versions that it had when the first step was made, and this run's tag."""
