@@ -58,6 +58,15 @@ def test_standard_output(table: TableBuilder) -> None:
     assert answer.sentences == ["lakesweep: snapshot 1: 2 rows"]
 
 
+def test_the_zone_of_a_condition(table: TableBuilder) -> None:
+    """It is said where it matters: UTC, unless `--zone` names another."""
+    table.alter(types={"at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"})
+    table.commit()
+    for words, zone in (((), "UTC"), (("--zone", "Europe/Berlin"), "Europe/Berlin")):
+        answer = call("read", table.store.location, "--where", "at > '2024-01-01' OR n = 1", *words)
+        assert answer.sentences[0] == f"lakesweep: times without a zone beside at are times of the zone {zone}"
+
+
 @pytest.mark.parametrize("limit", [0, 3, 10, 15, 99])
 def test_a_limit(table: TableBuilder, limit: int) -> None:
     """At most so many rows."""

@@ -103,6 +103,8 @@ def read(
             zone=zone,
             falls_back_to_tags=version.fall_back_to_tags,
         )
+        if plan.where is not None and plan.where.note:
+            say(plan.where.note)
         found = write_rows(
             opened,
             plan,
