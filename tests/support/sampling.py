@@ -52,6 +52,7 @@ FEWER: Mapping[str, int] = {
     "tests/differential/test_manifest_histories.py::test_the_engine_goes_on_after_our_compaction": 1,
     "tests/differential/test_tags.py::test_the_same_tags_survive": 1,
     "tests/differential/test_tags.py::test_harm_is_noticed": 2,
+    "tests/differential/test_typed_reads.py::test_histories": 2,
     "tests/differential/test_wrong_statistics.py::test_each_wrong_statistic_is_noticed": 1,
     "tests/differential/test_comparison.py::test_the_engine_agrees_with_itself": 1,
     "tests/e2e/test_requests.py::test_expire_50_of_100_snapshots_with_20_dead_files_each": 1,
@@ -64,6 +65,7 @@ FEWER: Mapping[str, int] = {
     "tests/unit/format/test_manifest.py::test_every_flip_is_noticed_or_decodes": 2,
     "tests/unit/format/test_orc.py::test_damage": 2,
     "tests/unit/operations/test_undo.py::test_any_call_may_break": 2,
+    "tests/unit/reading/test_formats.py::test_damaged_orc": 1,
     "tests/unit/fan_out/test_equal_random.py::test_engines_agree_on_random_tables": 1,
     "tests/unit/test_mutations.py::test_a_mutation_changes_one_place_of_code_that_still_parses": 1000,
 }
