@@ -175,8 +175,11 @@ class ReplacingWorld(World):
 
     def fast_forward(self, name: str, *, rewrites_schemas: bool = True) -> None:
         """Fast-forward as Java does, or without schemas."""
+        schemas = {key: entry for key, entry in self.store._objects.items() if key.startswith("schema/")}
         self.table.fast_forward(name)
-        if rewrites_schemas:
+        if not rewrites_schemas:
+            self.store._objects |= schemas  # with their times
+        else:
             for entry in list(self.store.list("schema/")):
                 self.store.put(entry.key, self.store.read(entry.key).data)
         for snapshot_id in self.table.on_branch(name).ids("snapshot"):

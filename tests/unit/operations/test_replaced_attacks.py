@@ -218,3 +218,29 @@ def test_the_same_length_and_the_same_commit_user() -> None:
     world.events.clear()
     assert len(world.store.read("snapshot/snapshot-6").data) == len(before)
     assert ids(world.sweep()) == [6]
+
+
+@pytest.mark.parametrize("by", ["java", "pypaimon", "lakesweep"])
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_fast_forward_over_a_commit_whose_event_is_late(by: str, is_deleted: bool) -> None:
+    """What the branch has was made before. Of pypaimon nothing tells, once the branch is deleted (docs/commits.md)."""
+    world = seen_world()
+    world.table.tag("t", 5)
+    branch = world.table.branch("b1", from_tag="t")
+    world.commit(branch)
+    world.later(0.3)
+    world.commit()
+    late = [event for event in world.events if event[0] == "main"]
+    world.events.clear()
+    world.later(2.5)
+    if by == "lakesweep":
+        assert world.fast_forward_by_ours("b1")
+    else:
+        world.fast_forward("b1", rewrites_schemas=by == "java")
+    world.look()
+    if is_deleted:
+        world.run("delete-branch", branch="b1")
+    world.events += late
+    world.deliver()
+    world.sweep()
+    assert ids(world.told.lost) == ([6] if by == "pypaimon" and is_deleted else [])
