@@ -244,3 +244,19 @@ def test_a_fast_forward_over_a_commit_whose_event_is_late(by: str, is_deleted: b
     world.deliver()
     world.sweep()
     assert ids(world.told.lost) == ([6] if by == "pypaimon" and is_deleted else [])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_young_snapshot_that_expired_and_is_restored(count: int) -> None:
+    """Within a minute, so its document is as young as one of a writer that stood still."""
+    world = seen_world(7, apart_s=3)
+    paths = [f"snapshot/snapshot-{snapshot_id}" for snapshot_id in range(1, count + 1)]
+    bodies = [world.store.read(path).data for path in paths]
+    world.run("expire-snapshots", retain_max=7 - count, retain_min=1)
+    for path, body in zip(paths, bodies, strict=True):
+        world.later(3)
+        world.store.put(path, body)
+        world.announce("main", int(path.rpartition("-")[2]))
+    world.deliver()
+    world.sweep()
+    assert (world.told.lost, world.told.doubts) == ([], [])

@@ -149,9 +149,11 @@ class _Comparing:
             if ref is None or ref.etag != each.etag:
                 continue
             before_ms = ref.modified_ms - GRAIN_MS
-            later = [other for other in self._view.own.snapshots if other.id > ref.id and other.modified_ms < before_ms]
-            if later:
-                yield SeenSnapshot(ref.id, 0, later[0].modified_ms)
+            snapshots = self._view.own.snapshots
+            later = [other.modified_ms for other in snapshots if other.id > ref.id and other.modified_ms < before_ms]
+            # The oldest ones have expired before, and somebody restores them.
+            if later and any(other.id < ref.id and other.modified_ms <= min(later) for other in snapshots):
+                yield SeenSnapshot(ref.id, 0, later[0])
 
     def _is_same(self, seen: SeenSnapshot) -> bool:
         ref = self._listed.get(seen.id)
