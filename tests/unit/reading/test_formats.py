@@ -19,6 +19,7 @@ from lakesweep.operations.reading.avro import avro_batches
 from lakesweep.operations.reading.object_file import ObjectFile
 from lakesweep.operations.reading.orc import orc_batches
 from lakesweep.operations.reading.parquet import parquet_batches
+from lakesweep.operations.reading.texts import json_lines
 from tests.support.memory_store import MemoryStore
 from tests.support.typed_rows import shown
 
@@ -152,3 +153,13 @@ def test_an_object_that_is_replaced_meanwhile(tmp_path: Path) -> None:
     store.put("f", b"abcdefgh")
     with pytest.raises(FormatError, match="the same object"):
         source.read(4)
+
+
+def test_text_that_is_not_utf_8() -> None:
+    """Paimon casts bytes to text without a look at them; lines of text cannot hold them."""
+    body = pa.py_buffer(b"\x8e")
+    offsets = pa.array([0, 1], pa.int32()).buffers()[1]
+    column = pa.Array.from_buffers(pa.string(), 1, [None, offsets, body])
+    batch = pa.RecordBatch.from_arrays([column], names=["s"])
+    with pytest.raises(FormatError, match="not UTF-8"):
+        list(json_lines(batch, [DataField(0, "s", DataType("VARCHAR", length=5))]))

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from lakesweep.errors import FormatError
 from lakesweep.format.values.data_type import DataField, DataType
 from lakesweep.format.values.partition_path import date_text, float_text, second_of_day
 from lakesweep.operations.reading.types import load_arrow
@@ -56,7 +57,13 @@ def _csv(value: object) -> str:
 
 
 def _rows(batch: Any, fields: Sequence[DataField]) -> Iterator[tuple[Any, ...]]:
-    return zip(*(_values(batch.column(number), field.type) for number, field in enumerate(fields)), strict=True)
+    columns = []
+    for number, field in enumerate(fields):
+        try:
+            columns.append(_values(batch.column(number), field.type))
+        except UnicodeDecodeError as error:  # Paimon casts bytes to text without a look at them.
+            raise FormatError(f"expected text in the column {field.name}, found bytes that are not UTF-8") from error
+    return zip(*columns, strict=True)
 
 
 def _values(array: Any, type_: DataType) -> list[Any]:
