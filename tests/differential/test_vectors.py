@@ -57,6 +57,34 @@ def test_the_same_bytes(engine: Engine, tmp_path: Path, seed: int) -> None:
         assert found_by_engine(engine, tmp_path / "ours", file) == {"sequential": expected, "seeking": expected}
 
 
+LIMITS: dict[str, list[int]] = {
+    "end of a span": [65_535],
+    "start of a span": [65_536],
+    "both": [65_535, 65_536],
+    "largest array": list(range(0, 8_192, 2)),
+    "smallest bits": list(range(0, 8_194, 2)),
+    "all rows but one": list(range(65_535)),
+    "all rows": list(range(65_536)),
+    "one row more": list(range(65_537)),
+    "runs as large as bits": [row for first in range(0, 65_536, 32) for row in range(first, first + 31)],
+    "runs as large as an array": [row for first in range(0, 8_188, 4) for row in range(first, first + 2)],
+    "three containers of runs": [(key << 16) + row for key in range(3) for row in range(9)],
+    "four containers of runs": [(key << 16) + row for key in range(4) for row in range(9)],
+    "largest position": list(range((1 << 31) - 70_000, 1 << 31)),
+    "none": [],
+}
+
+
+@pytest.mark.parametrize("width", [32, 64])
+def test_limits_of_containers(engine: Engine, tmp_path: Path, width: Width) -> None:
+    """The same bytes where an array, bits and runs take turns, and at both ends of a container."""
+    far = {"gaps": [5, 1 << 33, (1 << 34) + 65_535, (1 << 35) - 1, 1 << 35]} if width == 64 else {}
+    vectors = LIMITS | far
+    (file,) = written(vectors, width, None)
+    assert [file] == written_by_engine(engine, tmp_path / "engine", vectors, bitmap64=width == 64)
+    assert found_by_engine(engine, tmp_path / "ours", file) == {"sequential": vectors, "seeking": vectors}
+
+
 def test_the_readers_differ_where_the_order_is_wrong(engine: Engine, tmp_path: Path) -> None:
     """The sequential reader takes one vector for another, which shows that the test before can fail."""
     (file,) = written({"A": [1], "B": [2]}, 32, None)

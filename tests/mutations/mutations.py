@@ -520,6 +520,20 @@ MUTATIONS = (
         "unit/format/test_vectors.py::test_every_flip_and_every_cut[32]",
     ),
     Mutation(
+        "an array out of order is read",
+        "format/vectors/containers",
+        "if any(map(ge, rows, islice(rows, 1, None))):",
+        "if False:",
+        "unit/format/test_vectors.py::test_rows_that_do_not_ascend",
+    ),
+    Mutation(
+        "runs that touch are read",
+        "format/vectors/containers",
+        "ends = (first + length >= following",
+        "ends = (first + length > following",
+        "unit/format/test_vectors.py::test_rows_that_do_not_ascend",
+    ),
+    Mutation(
         "a container is read with more rows than its header states",
         "format/vectors/containers",
         "    if count != container.rows:\n",
@@ -532,6 +546,20 @@ MUTATIONS = (
         "            if other is not vector:\n",
         "            if other is None:\n",
         "unit/operations/test_deletion_vectors.py::test_index_manifests_that_lie",
+    ),
+    Mutation(
+        "a vector may delete more rows than the index manifest states",
+        "format/vectors/index_file",
+        "cardinality is not None and cardinality != vector.cardinality:",
+        "cardinality is not None and cardinality > vector.cardinality:",
+        "unit/format/test_vectors.py::test_metadata_that_lie",
+    ),
+    Mutation(
+        "a vector deletes a negative number of rows",
+        "table/vectors",
+        "if cardinality is not None and cardinality < 0:",
+        "if cardinality is not None and cardinality < -1:",
+        "unit/operations/test_deletion_vectors.py::test_a_negative_number_of_deleted_rows",
     ),
     Mutation(
         "a vector may delete a row that its file does not have",
@@ -683,6 +711,20 @@ MUTATIONS = (
         "if (added, deleted) != (meta.added_count, meta.deleted_count):",
         "if False:",
         "unit/operations/repair/test_clean_deletion_vectors.py::test_a_manifest_that_is_not_as_its_list_states",
+    ),
+    Mutation(
+        "a file is gone whose DELETE has no ADD",
+        "operations/repair/live_names",
+        "if missing := deleted.keys() - added.keys():",
+        "if missing := set[bytes]():",
+        "unit/operations/repair/test_clean_deletion_vectors.py::test_entries_that_contradict_each_other",
+    ),
+    Mutation(
+        "cleaned vectors cost the snapshot its statistics",
+        "operations/repair/clean_deletion_vectors",
+        "statistics=base.statistics,",
+        "statistics=None,",
+        "unit/operations/repair/test_clean_deletion_vectors.py::test_the_new_snapshot_keeps_what_the_former_states",
     ),
     Mutation(
         "two vectors of a live file are no contradiction",

@@ -65,7 +65,8 @@ def locate(store: Store, entries: Iterable[IndexEntry], paths: TablePaths) -> Ma
     """Return where the vector of each data file lies.
 
     Raises:
-        RefusedError: A data file has two vectors, or a vector cannot lie in its index file (`corrupt_vectors`).
+        RefusedError: With code `corrupt_vectors`: a data file has two vectors, a vector cannot lie in its index file,
+            or deletes a negative number of rows.
     """
     found: dict[VectorKey, LocatedVector] = {}
     for entry in entries:
@@ -74,6 +75,8 @@ def locate(store: Store, entries: Iterable[IndexEntry], paths: TablePaths) -> Ma
             name, offset, length, cardinality = place
             vector = LocatedVector(path, entry.file_size, name, offset, length, widths.get(offset), cardinality)
             other = found.setdefault((entry.partition, entry.bucket, name), vector)
+            if cardinality is not None and cardinality < 0:
+                raise _corrupt(store, f"{path}: expected a number of deleted rows of {name}, found {cardinality}")
             try:
                 end_of(place, entry.file_size, path)
             except FormatError as error:
@@ -93,7 +96,7 @@ def check_rows(store: Store, vector: LocatedVector, entry: ManifestEntry) -> Non
     Raises:
         RefusedError: It does (`corrupt_vectors`).
     """
-    if vector.cardinality is not None and not 0 <= vector.cardinality <= entry.row_count:
+    if vector.cardinality is not None and vector.cardinality > entry.row_count:
         raise _corrupt(
             store,
             f"{vector.index_file}: expected at most {entry.row_count} deleted rows of {entry.file_name}, found "

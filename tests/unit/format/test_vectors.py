@@ -1,6 +1,7 @@
 """Deletion vectors: bytes that Paimon writes, read and written; damage and lies are errors, never other positions."""
 
 import random
+import struct
 import sys
 from array import array
 from pathlib import Path
@@ -251,6 +252,28 @@ def test_headers_that_lie(positions: range, at: int, change: int) -> None:
             ask()
 
 
+@pytest.mark.parametrize(
+    ("positions", "at", "change"),
+    [
+        ([1, 5, 9], 24, (5, 1, 9)),
+        ([1, 5, 9], 24, (1, 1, 9)),
+        ([*range(100), *range(200, 300)], 19, (200, 99, 0, 99)),
+        ([*range(100), *range(200, 300)], 19, (0, 99, 99, 99)),
+        ([*range(100), *range(200, 300)], 19, (0, 99, 100, 99)),
+        ([*range(100), *range(200, 300)], 19, (0, 99, 65_437, 99)),
+    ],
+)
+def test_rows_that_do_not_ascend(positions: list[int], at: int, change: tuple[int, ...]) -> None:
+    """Arrays out of order, and runs that overlap, touch or end beyond the span: neither bits nor positions."""
+    blob = bytearray(vector_of(positions, 32).blob)
+    blob[at : at + 2 * len(change)] = struct.pack(f"<{len(change)}H", *change)
+    vector = read_vector(with_new_crc(bytes(blob)), None, PATH)
+    assert vector.cardinality == len(positions)
+    for ask in (vector.positions, lambda: vector.deleted(0, 8), lambda: vector.last):
+        with pytest.raises(FormatError, match=PATH):
+            ask()
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_noise_behind_a_new_crc(seed: int) -> None:
     """Several bytes at a time, and cut or longer content."""
@@ -300,6 +323,7 @@ def test_metadata_that_lie() -> None:
     (name, offset, length, _), _ = file.ranges
     for lie, expected in (
         ((name, offset, length, 4), "expected 4 deleted rows, found 3"),
+        ((name, offset, length, 2), "expected 2 deleted rows, found 3"),
         ((name, offset, length - 1, 3), "length 25, found 26"),
         ((name, offset, length + 8, 3), "length 34, found 26"),
         ((name, offset + 1, length, 3), "magic number"),

@@ -192,6 +192,32 @@ def test_more_deleted_rows_than_a_file_has(rows: int, stated: int, expected: str
         assert caught.value.code == "corrupt_vectors"
 
 
+def test_a_negative_number_of_deleted_rows() -> None:
+    table = built()
+    state_cardinality(table, -1)
+    for act in (
+        lambda: files_of(table_at(table.store)),
+        lambda: summarise(table_at(table.store)),
+        lambda: summarise(table_at(table.store), by_partition=True),
+    ):
+        with pytest.raises(RefusedError, match=r"expected a number of deleted rows of data-.*, found -1") as caught:
+            act()
+        assert caught.value.code == "corrupt_vectors"
+
+
+def test_more_deleted_rows_than_rows(tmp_path: Path) -> None:
+    """Vectors of files that are gone may count more than the live files have: no share is told then."""
+    table = TableBuilder(LocalStore(str(tmp_path / "t")), options=ENABLED)
+    table.commit("+A", index={"I": {"A": [0, 1, 2, 3, 4]}})
+    table.commit("-A", "+B", rows={"B": 3})
+    for by_partition, expected in ((False, (5, 3, None)), (True, (0, 3, 0.0))):
+        found = summarise(table_at(table.store), by_partition=by_partition).deletion_vectors
+        assert found is not None
+        assert (found.deleted.deleted_rows, found.deleted.rows, found.deleted.share) == expected
+    printed = call("show", tmp_path / "t").printed
+    assert "5 of 3 rows, by 1 deletion vector, some of files that are gone (count them by --with-" in printed
+
+
 def test_bytes_that_contradict_metadata() -> None:
     """A cardinality that the bytes do not have, and positions beyond the rows: found when positions are read."""
     table = TableBuilder(MemoryStore(), options=ENABLED)

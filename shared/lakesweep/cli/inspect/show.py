@@ -98,6 +98,8 @@ def _live(live: Mapping[str, Any]) -> str:
 def _deleted(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     files, vectors = counted(found["index_files"], "index file"), counted(found["vectors"], "deletion vector")
     gone = f", {found['dangling']} of files that are gone (see clean-deletion-vectors)" if found["dangling"] else ""
+    if None not in (found["deleted_rows"], found["rows"]) and found["deleted_rows"] > found["rows"]:
+        gone = ", some of files that are gone (count them by --with-deletion-vectors)"
     yield "deleted", f"{_share(found)}, by {vectors}{gone} in {files}"
     for each in (found["partitions"] or ())[:_PARTITIONS]:
         where = ", ".join(f"{key} {'null' if value is None else value}" for key, value in each["partition"].items())

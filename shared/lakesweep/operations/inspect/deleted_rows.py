@@ -28,8 +28,13 @@ class DeletedShare:
 
     @property
     def share(self) -> float | None:
-        """The deleted rows as a part of all rows, from 0 to 1; `None`: unknown, or there are no rows."""
-        return round(self.deleted_rows / self.rows, 4) if self.deleted_rows is not None and self.rows else None
+        """The deleted rows as a part of all rows, from 0 to 1.
+
+        `None`: unknown, there are no rows, or vectors of files that are gone delete more rows than there are.
+        """
+        if self.deleted_rows is None or not self.rows or self.deleted_rows > self.rows:
+            return None
+        return round(self.deleted_rows / self.rows, 4)
 
     def to_json(self) -> dict[str, object]:
         """Return the document described in `docs/cli_json.md`."""

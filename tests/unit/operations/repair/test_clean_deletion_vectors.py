@@ -285,6 +285,14 @@ def test_vectors_that_nobody_applies_stay(options: dict[str, str]) -> None:
     assert not keys.clean().warnings
 
 
+def test_the_new_snapshot_keeps_what_the_former_states() -> None:
+    world = world_with({"I": {"A": [1], "B": [2]}})
+    stated = {"statistics": "stat-0", "properties": {"key": "value"}, "watermark": 7}
+    world.store.put("statistics/stat-0", b"{}")
+    put_document(world, {**world.newest_document(), **stated})
+    cleaned(world)
+
+
 def test_a_tag_and_an_older_snapshot_keep_their_index() -> None:
     world = world_with({"I": {"A": [1], "B": [2]}}, gone="")
     world.table.tag("t", 1)
@@ -468,9 +476,10 @@ def test_entries_that_contradict_each_other() -> None:
         world.table.commit(*entries, kind="OVERWRITE")
         refused(world, "corrupt_manifests", says)
     world = world_with({"I": {"A": [1], "B": [2]}})
-    put_document(world, {**world.newest_document(), "baseManifestList": world.newest_document()["deltaManifestList"],
-        "baseManifestListSize": world.newest_document()["deltaManifestListSize"]})  # fmt: skip
-    refused(world, "corrupt_manifests")
+    first = json.loads(world.store.read("snapshot/snapshot-1").data)
+    empty = {key: value for key, value in first.items() if key.startswith("baseManifestList")}
+    put_document(world, {**world.newest_document(), **empty})
+    refused(world, "corrupt_manifests", f"{name(world, 'B')} is deleted, and no manifest adds it")
 
 
 def test_a_field_of_later_versions_is_copied_and_not_made() -> None:
@@ -478,9 +487,12 @@ def test_a_field_of_later_versions_is_copied_and_not_made() -> None:
     for index, status in (({"I": {"B": [1]}, "J": {"A": [1]}}, "done"), ({"I": {"A": [1], "B": [1]}}, "refused")):
         world = world_with(index)
         add_field(world)
-        rows = index_rows(world)
+        rows, objects, planned = index_rows(world), world.everywhere(), world.clean(execute=False)
         report = world.clean()
         assert report.status == status
+        if status == "refused":
+            assert refusal_of(planned) == "unknown_manifest_field"
+            assert not [path for path in same_but(objects, world.everywhere()) if path.startswith("index/")]
         if status == "done":
             assert index_rows(world) == rows[1:]
         else:
