@@ -341,6 +341,10 @@ bench-orphans: install jars ## Measure the removal of orphan files beside the Ja
 bench-spark: install jars ## Measure the scan for orphan files on Spark beside that of one process
 	@$(BIN)/python -m benchmarks.spark $(ARGS)
 
+.PHONY: bench-read
+bench-read: install jars ## Measure reading a version on Spark beside Spark's own reader and the Java engine
+	@$(BIN)/python -m benchmarks.read $(ARGS)
+
 .PHONY: bench-fan-out
 bench-fan-out: install ## Measure the scan for orphan files by functions, beside that of one process (needs versitygw)
 	@$(BIN)/python -m benchmarks.fan_out $(ARGS)

@@ -8,6 +8,7 @@ import pytest
 
 from lakesweep.errors import MaintenanceError, RefusedError, UsageError
 from lakesweep.runs.parameters.time_travel import Version
+from lakesweep.spark.reading.keys import file_key
 from lakesweep.spark.reading.read import Reading, frame_of, open_reading, read_table
 from lakesweep.spark.reading.routes import choose
 from lakesweep.storage.local.store import LocalStore
@@ -191,7 +192,7 @@ def test_a_data_file_with_more_rows_than_metadata_state(spark: "SparkSession", t
     table = with_vectors(tmp_path / "t")
     body = data_bytes.parquet(FIELDS, (), {}, 100)
     table.store.put(table.path("A"), body)
-    with pytest.raises(Exception, match="expected a mark of the data file"):
+    with pytest.raises(Exception, match="expected a mark of each data file"):
         read_table(spark, str(tmp_path / "t"), protect_ms=None).collect()
 
 
@@ -240,3 +241,10 @@ def test_what_is_not_asked_for(spark: "SparkSession", tmp_path: Path) -> None:
         with pytest.raises(MaintenanceError):
             read_table(spark, str(tmp_path / "t"), control=str(tmp_path / "control"), **words)
     assert tags_of(table) == []
+
+
+def test_keys_of_files_are_those_of_spark(spark: "SparkSession") -> None:
+    """Names of all lengths, also with characters of several bytes."""
+    names = [("data-\u00fc" * 20)[:length] for length in range(90)]
+    frame = spark.createDataFrame([(name,) for name in names], "name string")
+    assert [file_key(name) for name in names] == [row[0] for row in frame.selectExpr("xxhash64(name)").collect()]

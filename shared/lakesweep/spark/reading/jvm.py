@@ -1,7 +1,7 @@
 """Parquet files that Spark reads itself.
 
-One scan reads the files of one shape. Each row finds the *mark* of its file by the file's name: the bits of the
-deletion vector, and the values of the partition. Marks are broadcast.
+One scan reads the files of one shape. Each row finds the *mark* of its file by the file's key (`keys.py`): the bits of
+the deletion vector, and the values of the partition. Marks are broadcast.
 
 A row is left out only because a vector says so, never because something was not found: a row without a mark ends the
 job. Spark's `row_index` counts the rows of the whole file, also if row groups or pages of it are left out, or if
@@ -37,7 +37,7 @@ _OPTIONS = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
-_NO_MARK = "raise_error(concat('lakesweep: expected a mark of the data file ', name, ', found none'))"
+_NO_MARK = "raise_error('lakesweep: expected a mark of each data file, and no more rows than metadata state')"
 _IS_KEPT = (
     f"(shiftright(coalesce(get(words, cast(shiftright(position, 6) AS int)), {_NO_MARK}), "
     "cast(position & 63 AS int)) & 1) = 0"
@@ -68,13 +68,13 @@ def frames(session: "SparkSession", access: Access, plan: ReadPlan, routes: Rout
         if plan.has_kinds:
             chosen.append(quoted(VALUE_KIND).alias("kind"))
         if has_vectors or partition:
-            chosen.append(functions.col("_metadata.file_name").alias("name"))
+            chosen.append(functions.xxhash64("_metadata.file_name").alias("key"))
         if has_vectors:
             chosen.append(functions.col("_metadata.row_index").alias("position"))
         rows = scan.select(*chosen)
         if has_vectors or partition:
             marks = functions.broadcast(_marks(session, access, plan, files, partition))
-            rows = rows.join(marks, functions.expr("name = file"), "left")
+            rows = rows.join(marks, functions.expr("key = file"), "left")
             rows = rows.where(_IS_KEPT if has_vectors else _IS_MARKED)
         if plan.has_kinds:
             rows = rows.where(_IS_OF_KIND)
@@ -115,9 +115,9 @@ def _marks(
     partition: Sequence[ReadColumn],
 ) -> "DataFrame":
     """Return the marks of some files; see `MarkReader`."""
-    from pyspark.sql.types import ArrayType, LongType, StringType, StructType
+    from pyspark.sql.types import ArrayType, LongType, StructType
 
-    schema = StructType().add("file", StringType()).add("words", ArrayType(LongType()))
+    schema = StructType().add("file", LongType()).add("words", ArrayType(LongType()))
     for number, column in enumerate(partition):
         schema = schema.add(f"p{number}", spark_type(column.field.type))
     # One request reads the vectors of one index file.

@@ -15,6 +15,7 @@ from lakesweep.format.values.data_type import DataField
 from lakesweep.model.paths.allowed import is_external
 from lakesweep.model.reading.columns import VALUE_KIND, file_columns, is_same
 from lakesweep.model.reading.plan import ReadFile, ReadPlan
+from lakesweep.spark.reading.keys import file_key
 from lakesweep.storage.location import parse_location
 
 if TYPE_CHECKING:
@@ -58,24 +59,23 @@ def choose(plan: ReadPlan, *, spark_sees_table: bool) -> Routes:
         return Routes({}, frozenset(file.path for file in files))
     found: defaultdict[Shape, list[ReadFile]] = defaultdict(list)
     shapes: dict[tuple[int, tuple[str, ...] | None], bool] = {}
-    names: set[str] = set()
+    keys: set[int] = set()
     marked_rows = 0
     for file in files:
-        key = file.schema_id, file.write_cols
-        if key not in shapes:
-            shapes[key] = _has_plain_columns(plan, file)
-        name = file.path.rpartition("/")[2]
+        shape = file.schema_id, file.write_cols
+        if shape not in shapes:
+            shapes[shape] = _has_plain_columns(plan, file)
+        key = file_key(file.path.rpartition("/")[2])  # rows find their vector by it
         rows = 0 if file.vector is None else file.rows
-        # Rows find their vector by the name of their file.
         if (
-            not (shapes[key] and file.format == "parquet" and _has_plain_path(file.path))
-            or name in names
+            not (shapes[shape] and file.format == "parquet" and _has_plain_path(file.path))
+            or key in keys
             or marked_rows + rows > MOST_MARKED_ROWS
         ):
             continue
-        names.add(name)
+        keys.add(key)
         marked_rows += rows
-        found[*key, file.vector is not None].append(file)
+        found[*shape, file.vector is not None].append(file)
     taken = {file.path for group in found.values() for file in group}
     spark = {shape: tuple(group) for shape, group in found.items()}
     return Routes(spark, frozenset(file.path for file in files if file.path not in taken))

@@ -12,6 +12,7 @@ from lakesweep.format.vectors.vector import DeletionVector
 from lakesweep.model.reading.plan import ReadFile, ReadPlan, Split
 from lakesweep.operations.reading.arrow import file_vectors, read_split, stores_of
 from lakesweep.operations.reading.values import partition_array
+from lakesweep.spark.reading.keys import file_key
 from lakesweep.spark.reading.types import for_spark
 from lakesweep.spark.tasks import Access, Task, check_version
 
@@ -48,7 +49,7 @@ class SplitReader:
 
 @dataclass(frozen=True, slots=True)
 class MarkReader:
-    """Yields a row for each file of splits: its name, the bits of its vector, the values of its partition.
+    """Yields a row for each file of splits: its key, the bits of its vector, the values of its partition.
 
     The bits are 64-bit words for all rows of the file, 1 for a deleted row. A file without vector has NULL.
     """
@@ -78,7 +79,7 @@ class MarkReader:
             deleted = arrow.py_buffer(vector.deleted(0, words * WORD_BITS))
             numbers = arrow.Array.from_buffers(arrow.int64(), words, [None, deleted])
             bits = arrow.ListArray.from_arrays(arrow.array([0, words], arrow.int32()), numbers)
-        columns = {"file": arrow.array([file.path.rpartition("/")[2]]), "words": bits}
+        columns = {"file": arrow.array([file_key(file.path.rpartition("/")[2])], arrow.int64()), "words": bits}
         values = self.plan.partition_values(file.partition)
         types = {column.name: column.field.type for column in self.plan.read_columns}
         for number, name in enumerate(self.partition_columns):
