@@ -2,7 +2,7 @@
 
 Spark reads what it certainly reads as Paimon does: Parquet files in which each wanted column has the type of the
 version, none of them nested. Its names may differ. Everything else is read by `operations/reading/arrow.py` in Python
-workers, which takes about three times as long.
+workers, which takes more CPU time (`benchmarks/results/read.md`).
 """
 
 import re
