@@ -103,7 +103,7 @@ def tag_schedule(typed: Typed) -> int:
     "lakesweep rollback s3://lake/sales.db/orders --tag before-load --execute",
     "lakesweep rollback /data/orders --timestamp 2026-01-31T12:00:00Z --execute",
     "lakesweep rollback /data/orders --snapshot 28 --lose-tag 2026-01-31 --json",
-    "lakesweep rollback /data/orders --snapshot 28 --as-latest --catalog-type filesystem --execute",
+    "lakesweep rollback /data/orders --snapshot 30 --as-latest --catalog-type filesystem --execute",
 )
 def rollback(typed: Typed) -> int:
     """Make an older version the newest one again.
@@ -119,8 +119,8 @@ def rollback(typed: Typed) -> int:
     what it deletes until the last check, but not afterwards. See docs/safety.md.
 
     With --as-latest, nothing is withdrawn: a new snapshot has the rows of the old version. Readers never see ids go
-    backwards, and writers may go on, but what they commit meanwhile is gone from the new snapshot as well. A tag
-    rollback-to-as-latest-* keeps the old files from Paimon's expiry. See docs/recover.md.
+    backwards, and writers may go on, but what they commit meanwhile is gone from the new snapshot as well. Two
+    tags rollback-to-as-latest-* keep the old files from Paimon's expiry, so keep both. See docs/recover.md.
 
     Prints the plan, and changes nothing without --execute.
     """

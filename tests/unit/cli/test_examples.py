@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import typer
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
+from pypaimon import CatalogFactory, Schema
 
 from lakesweep.cli.main import COMMANDS, GROUPS, app
 from lakesweep.format.manifest import read_manifest_list
@@ -62,6 +64,7 @@ BEFORE = {
 SHOWN = {
     "show": r"^snapshots +17, 20 |^version +snapshot 29: |\"branch\": \"rt\"",
     "files": r"bucket-0/data-",
+    "read": r"^\{\"id\": 2, .*\"eu\"|^snapshot 1, .*: 2 rows to orders",
     "explain": r"bucket-0/data-|manifest/manifest-|tag-month-end|^live ",
     "check": r"lakesweep maintain",
     "tags": r"month-end",
@@ -129,6 +132,24 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def readable(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a table with rows, by pypaimon, and the tags of the examples."""
+    warehouse = tmp_path_factory.mktemp("readable")
+    rows = pa.table({"id": [1, 2], "price": [5, 20], "region": ["us", "eu"]})
+    catalog = CatalogFactory.create({"warehouse": str(warehouse)})
+    catalog.create_database("sales", True)
+    catalog.create_table("sales.orders", Schema.from_pyarrow_schema(rows.schema), False)
+    table = catalog.get_table("sales.orders")
+    builder = table.new_batch_write_builder()
+    write, commit = builder.new_write(), builder.new_commit()
+    write.write_arrow(rows)
+    commit.commit(write.prepare_commit())
+    for tag in ("2026-01-31", "month-end"):
+        table.create_tag(tag)
+    return warehouse / "sales.db" / "orders"
+
+
 @dataclass(frozen=True)
 class Scene:
     """One copy of the lake, and what the words of the examples mean there."""
@@ -151,13 +172,14 @@ def scene(
     example: str,
     written: Path,
     partitioned: Path,
+    readable: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Scene:
     """Copy the lake for one example; a folder stands for the buckets, since that is quicker."""
     _, command, name, *_ = [*shlex.split(example), ""]
     folder = tmp_path / "lake" / "sales.db" / "orders"
-    source = partitioned if command in PARTITIONED else written
+    source = partitioned if command in PARTITIONED else readable if command == "read" else written
     shutil.copytree(source, folder, copy_function=os.link)  # no command changes a file in place
     if command in ("create-tag", "create-branch"):  # what they make is not there yet
         name = shlex.split(example)[3]
@@ -176,6 +198,7 @@ def scene(
     is_on_s3 = any(word.startswith("s3://") for word in shlex.split(example))
     if request.param == "s3" and not is_on_s3:
         pytest.skip("the example is of a table in a folder")
+    monkeypatch.chdir(tmp_path)  # `--to orders.csv` writes there
     show_event_bridge(monkeypatch)
     if request.param == "s3" or command == "enable-events":
         lake, ops = versioned_bucket(), versioned_bucket()

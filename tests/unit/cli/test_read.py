@@ -94,6 +94,7 @@ def test_inside_the_table(tmp_path: Path, table: TableBuilder) -> None:
         (["--json", "--to", "x.csv", "--where", "m = 1"], "bad_where", 2),
         (["--json", "--to", "x.csv", "--version", "7"], "no_such_version", 3),
         (["--json", "--to", "x.csv", "--limit", "-1"], "usage", 2),
+        (["--json", "--to", "x.csv", "--limit", str(10**20)], "usage", 2),
     ],
 )
 def test_refusals(table: TableBuilder, words: list[str], code: str, exit_code: int) -> None:

@@ -12,12 +12,14 @@ from lakesweep.errors import UsageError, some_of
 
 _STREAM = "-"
 _LOCAL, _SPARK = "local", "spark"
+_MOST = (1 << 31) - 1
+"""The largest limit that Spark takes."""
 
 
 @reads(
     "lakesweep read /data/orders --limit 10",
     "lakesweep read /data/orders --tag 2026-01-31 --to orders.parquet",
-    "lakesweep read s3://lake/sales.db/orders --version 42 --columns id,price --to orders.csv",
+    "lakesweep read s3://lake/sales.db/orders --version month-end --columns id,price --to orders.csv",
     "lakesweep read /data/orders --where \"price > 10 AND region IN ('eu', 'us')\"",
     "lakesweep read s3://lake/sales.db/orders --engine spark --control s3://ops/lakesweep --to s3://lake/copies/orders",
     place=("branch", "control"),
@@ -77,8 +79,8 @@ def read(
     def run(opened: Table) -> Mapping[str, object]:
         if place.as_json and to == _STREAM:
             raise UsageError("--json: expected --to PATH, since the rows go to standard output")
-        if limit is not None and limit < 0:
-            raise UsageError(f"--limit: expected 0 or more, found {limit}")
+        if limit is not None and not 0 <= limit <= _MOST:
+            raise UsageError(f"--limit: expected 0 to {_MOST}, or no --limit for all rows, found {limit}")
         names = None if columns is None else [name.strip() for name in columns.split(",")]
         if engine == _SPARK:
             if allow_missing:
