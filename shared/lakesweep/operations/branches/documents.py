@@ -15,7 +15,7 @@ from lakesweep.model.document_actions import Former, delete_document, delete_roo
 from lakesweep.model.paths.allowed import may_delete
 from lakesweep.model.plan import Action, Delete, Put, to_text
 from lakesweep.model.roots import BranchListing, Root, RootRef, branch_dir
-from lakesweep.operations.branches.rules.fast_forward import EARLIEST, History, SchemaDocument
+from lakesweep.operations.branches.rules.history import EARLIEST, History, SchemaDocument
 from lakesweep.operations.tags.delete import OwnTags
 from lakesweep.operations.tags.options import writes_success_file
 from lakesweep.runs.tags.documents import SUCCESS, success_path

@@ -16,16 +16,14 @@ from lakesweep.operations.branches.documents import lost_rows, read_hint_of, rea
 from lakesweep.operations.branches.names import check_known_name, check_on_main, no_such_branch
 from lakesweep.operations.branches.newly_orphaned import find_newly_orphaned
 from lakesweep.operations.branches.rules.fast_forward import (
-    EARLIEST,
-    LATEST,
     Course,
-    History,
     fast_forward_course,
     forward_actions,
     hint_puts,
     needed_by_rollbacks,
     schema_conflict,
 )
+from lakesweep.operations.branches.rules.history import EARLIEST, LATEST, History
 from lakesweep.operations.branches.target_files import LOST_FILES, check_target, describe_lost, refuse_iceberg
 from lakesweep.operations.tags.delete import OwnTags, read_own_tags
 from lakesweep.operations.tags.options import is_write_only

@@ -19,43 +19,9 @@ from itertools import takewhile
 from lakesweep.format.documents import parse_hint
 from lakesweep.model.document_actions import Former, delete_document, delete_root, write_document
 from lakesweep.model.plan import Action, Put
-from lakesweep.model.roots import DocumentRef, Root
+from lakesweep.model.roots import Root
+from lakesweep.operations.branches.rules.history import EARLIEST, LATEST, History, SchemaDocument
 from lakesweep.operations.tags.rules.rollback import is_second
-
-LATEST = "snapshot/LATEST"
-EARLIEST = "snapshot/EARLIEST"
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaDocument:
-    """One stored schema."""
-
-    ref: DocumentRef
-    body: bytes
-
-    @property
-    def id(self) -> int:
-        """Return the id from its name."""
-        return int(self.ref.name)
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """The documents of one branch."""
-
-    snapshots: tuple[Root, ...]
-    """Ascending by id."""
-    tags: tuple[Root, ...]
-    changelogs: tuple[Root, ...]
-    schemas: tuple[SchemaDocument, ...]
-    """Ascending by id."""
-    earliest_id: int | None = None
-    """The value of its hint EARLIEST."""
-
-    @property
-    def first(self) -> Root:
-        """Return the first snapshot as Paimon sees it: the hint EARLIEST hides older snapshots."""
-        return next((root for root in self.snapshots if root.ref.id == self.earliest_id), self.snapshots[0])
 
 
 @dataclass(frozen=True, slots=True)

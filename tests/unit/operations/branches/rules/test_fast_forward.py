@@ -7,12 +7,8 @@ import pytest
 from lakesweep.format.documents import parse_changelog
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.model.roots import DocumentRef, Root, RootKind, RootRef
-from lakesweep.operations.branches.rules.fast_forward import (
-    History,
-    SchemaDocument,
-    fast_forward_course,
-    schema_conflict,
-)
+from lakesweep.operations.branches.rules.fast_forward import fast_forward_course, schema_conflict
+from lakesweep.operations.branches.rules.history import History, SchemaDocument
 
 
 def root(kind: RootKind, snapshot_id: int, schema_id: int = 0, name: str = "", user: str = "main") -> Root:
