@@ -520,6 +520,20 @@ MUTATIONS = (
         "unit/format/test_vectors.py::test_every_flip_and_every_cut[32]",
     ),
     Mutation(
+        "many deletion vectors lie in the same bytes",
+        "format/vectors/index_file",
+        "        if offset + max(length, 1) > following:\n",
+        "        if offset > following:\n",
+        "unit/format/test_vectors.py::test_many_vectors_in_the_same_bytes",
+    ),
+    Mutation(
+        "containers out of order are read",
+        "format/vectors/containers",
+        "if any(map(ge, keys, keys[1:])) or offsets",
+        "if offsets",
+        "unit/format/test_vectors.py::test_containers_that_do_not_ascend",
+    ),
+    Mutation(
         "an array out of order is read",
         "format/vectors/containers",
         "if any(map(ge, rows, islice(rows, 1, None))):",

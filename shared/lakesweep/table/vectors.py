@@ -13,7 +13,7 @@ from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.manifest import DELETION_VECTORS, IndexEntry, ManifestEntry
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.values.options import parse_bool
-from lakesweep.format.vectors.index_file import end_of, read_at, widths_of
+from lakesweep.format.vectors.index_file import check_apart, end_of, read_at, widths_of
 from lakesweep.format.vectors.vector import DeletionVector
 from lakesweep.model.roots import Root
 from lakesweep.model.vectors import LocatedVector
@@ -66,7 +66,7 @@ def locate(store: Store, entries: Iterable[IndexEntry], paths: TablePaths) -> Ma
 
     Raises:
         RefusedError: With code `corrupt_vectors`: a data file has two vectors, a vector cannot lie in its index file,
-            or deletes a negative number of rows.
+            has bytes of another one, or deletes a negative number of rows.
     """
     found: dict[VectorKey, LocatedVector] = {}
     for entry in entries:
@@ -87,6 +87,10 @@ def locate(store: Store, entries: Iterable[IndexEntry], paths: TablePaths) -> Ma
                     f"expected one deletion vector for the data file {name}, found one in {other.index_file} at byte "
                     f"{other.offset} and one in {path} at byte {offset}",
                 )
+        try:
+            check_apart(entry, path)
+        except FormatError as error:
+            raise _corrupt(store, str(error)) from error
     return found
 
 

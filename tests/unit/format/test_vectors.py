@@ -13,6 +13,7 @@ from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format.manifest import IndexEntry, VectorRange
 from lakesweep.format.vectors.index_file import (
     IndexFileBytes,
+    check_apart,
     end_of,
     read_at,
     read_index_file,
@@ -274,6 +275,18 @@ def test_rows_that_do_not_ascend(positions: list[int], at: int, change: tuple[in
             ask()
 
 
+@pytest.mark.parametrize(
+    ("at", "change"), [(16, (1, 0, 0, 0)), (16, (0, 0, 0, 0)), (24, (26, 0, 24, 0)), (24, (24, 0, 28, 0))]
+)
+def test_containers_that_do_not_ascend(at: int, change: tuple[int, ...]) -> None:
+    """Keys in another order or twice, and offsets where no container begins."""
+    blob = bytearray(vector_of([1, 65_540], 32).blob)
+    assert struct.unpack_from("<8H", blob, 16) == (0, 0, 1, 0, 24, 0, 26, 0)
+    blob[at : at + 2 * len(change)] = struct.pack(f"<{len(change)}H", *change)
+    with pytest.raises(FormatError, match="containers in ascending order"):
+        read_vector(with_new_crc(bytes(blob)), None, PATH)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_noise_behind_a_new_crc(seed: int) -> None:
     """Several bytes at a time, and cut or longer content."""
@@ -336,6 +349,17 @@ def test_metadata_that_lie() -> None:
     with pytest.raises(FormatError, match="version 1"):
         read_index_file(b"\2" + file.body[1:], entry, PATH)
     assert read_at(file.body[1:], (name, 1, length, None), PATH).cardinality == 3
+
+
+def test_many_vectors_in_the_same_bytes() -> None:
+    """Each would be decoded on its own, so a small index file would take any amount of memory."""
+    file = file_of([1, 2, 3], [4])
+    name, offset, length, cardinality = file.ranges[0]
+    for other in (offset, offset + length - 1):
+        entry = entry_of(file, vectors=(file.ranges[1], (name, offset, length, cardinality), ("B", other, 1, None)))
+        with pytest.raises(FormatError, match=f"expected deletion vectors apart .* from byte {other} on"):
+            read_index_file(file.body, entry, PATH)
+    check_apart(entry_of(file, vectors=file.ranges[::-1]), PATH)
 
 
 def test_widths_by_ranges() -> None:

@@ -205,6 +205,18 @@ def test_a_negative_number_of_deleted_rows() -> None:
         assert caught.value.code == "corrupt_vectors"
 
 
+def test_two_vectors_in_the_same_bytes() -> None:
+    table = built()
+    (index,) = table.model(table.root(2)).index
+    _, offset, length, _ = index.ranges[0]
+    places = [{"f0": each[0], "f1": offset, "f2": length, "_CARDINALITY": 2} for each in index.ranges]
+    edit_index(table, {"_DELETIONS_VECTORS_RANGES": places})
+    for act in (lambda: files_of(table_at(table.store)), lambda: summarise(table_at(table.store))):
+        with pytest.raises(RefusedError, match="expected deletion vectors apart from each other") as caught:
+            act()
+        assert caught.value.code == "corrupt_vectors"
+
+
 def test_more_deleted_rows_than_rows(tmp_path: Path) -> None:
     """Vectors of files that are gone may count more than the live files have: no share is told then."""
     table = TableBuilder(LocalStore(str(tmp_path / "t")), options=ENABLED)

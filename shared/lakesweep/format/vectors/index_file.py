@@ -100,6 +100,23 @@ def end_of(place: VectorRange, file_size: int, path: str) -> int:
     return min(offset + length + FRAME, file_size)
 
 
+def check_apart(entry: IndexEntry, path: str) -> None:
+    """Make sure that no two vectors of an index file have bytes in common.
+
+    Each vector is decoded on its own. So many vectors in the same bytes would take any amount of memory.
+
+    Raises:
+        FormatError: They have.
+    """
+    places = sorted((offset, length, name) for name, offset, length, _ in entry.vectors)
+    for (offset, length, name), (following, _, other) in pairwise(places):
+        if offset + max(length, 1) > following:
+            raise FormatError(
+                f"{path}: expected deletion vectors apart from each other, found that of {describe(name)} to byte "
+                f"{offset + length} and that of {describe(other)} from byte {following} on"
+            )
+
+
 def read_at(data: bytes | memoryview, place: VectorRange, path: str) -> DeletionVector:
     """Read one vector of an index file.
 
@@ -130,5 +147,6 @@ def read_index_file(body: bytes, entry: IndexEntry, path: str) -> Sequence[Delet
             f"{path}: expected an index file of version 1 with {entry.file_size} bytes, found {len(body)} bytes that "
             f"begin with {body[:1].hex() or 'nothing'}"
         )
+    check_apart(entry, path)
     view = memoryview(body)
     return [read_at(view[place[1] : end_of(place, len(body), path)], place, path) for place in entry.vectors]
