@@ -111,6 +111,7 @@ def test_a_missing_file(tmp_path: Path, table: TableBuilder, to: str) -> None:
     target = to if to == "-" else str(tmp_path / to)
     answer = call("read", table.store.location, "--to", target)
     assert answer.exit_code == 3
+    assert "`lakesweep check` says what to do" in answer.messages
     assert path in answer.messages
     assert answer.printed == ""
     assert not (tmp_path / to).exists()

@@ -77,7 +77,9 @@ def read_split(
 def missing_file(plan: ReadPlan, file: ReadFile) -> RefusedError:
     """Return the error for a data file that does not exist, or not any more."""
     return RefusedError(
-        f"table {plan.table}: expected the data file {file.path}, which the version needs, found none", code=MISSING
+        f"table {plan.table}: expected the data file {file.path}, which the version needs, found none; "
+        "`lakesweep check` says what to do",
+        code=MISSING,
     )
 
 

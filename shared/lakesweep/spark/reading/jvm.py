@@ -97,7 +97,9 @@ def _scan(
         if found is None:
             raise
         raise RefusedError(
-            f"table {plan.table}: expected the data file {found}, which the version needs, found none", code=MISSING
+            f"table {plan.table}: expected the data file {found}, which the version needs, found none; "
+            "`lakesweep check` says what to do",
+            code=MISSING,
         ) from error
     listed = len(scan.inputFiles())
     if listed != len(files):
