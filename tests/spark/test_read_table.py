@@ -10,10 +10,11 @@ from lakesweep.errors import MaintenanceError, RefusedError, UsageError
 from lakesweep.runs.parameters.time_travel import Version
 from lakesweep.spark.reading.keys import file_key
 from lakesweep.spark.reading.read import Reading, frame_of, open_reading, read_table
-from lakesweep.spark.reading.routes import choose
+from lakesweep.spark.reading.routes import choose, spark_root
 from lakesweep.storage.local.store import LocalStore
 from tests.support import data_bytes
 from tests.support.rows_read import planned
+from tests.support.s3_server import moto_settings, moto_store
 from tests.support.table_builder import TableBuilder
 
 if TYPE_CHECKING:
@@ -248,3 +249,15 @@ def test_keys_of_files_are_those_of_spark(spark: "SparkSession") -> None:
     names = [("data-\u00fc" * 20)[:length] for length in range(90)]
     frame = spark.createDataFrame([(name,) for name in names], "name string")
     assert [file_key(name) for name in names] == [row[0] for row in frame.selectExpr("xxhash64(name)").collect()]
+
+
+def test_a_table_in_s3(spark: "SparkSession") -> None:
+    """This Spark does not know S3, so Python workers read every file."""
+    table = TableBuilder(moto_store("t"), real_rows=True, types={"n": "INT"}, options=ENABLED)
+    table.commit("+A", "+B")
+    table.commit(index={"I": {"A": [0, 7]}})
+    location, settings = table.store.location, moto_settings()
+    assert spark_root(spark, location, has_endpoint=False) is None
+    with open_reading(spark, location, control=moto_store("control").location, settings=settings) as reading:
+        assert sorted(row["n"] for row in reading.frame.collect()) == sorted([*KEPT, *range(10)])
+    assert tags_of(table) == []
