@@ -527,6 +527,20 @@ MUTATIONS = (
         "unit/format/test_vectors.py::test_many_vectors_in_the_same_bytes",
     ),
     Mutation(
+        "a vector of 32 bits has positions that Paimon cannot have",
+        "format/vectors/vector",
+        "containers[-1].first > _LARGEST[32]:",
+        "containers[-1].first > 2 * _LARGEST[32]:",
+        "unit/format/test_vectors.py::test_positions_beyond_the_width",
+    ),
+    Mutation(
+        "bitmaps with equal keys are read",
+        "format/vectors/vector",
+        "if key <= last or",
+        "if key < last or",
+        "unit/format/test_vectors.py::test_positions_beyond_the_width",
+    ),
+    Mutation(
         "containers out of order are read",
         "format/vectors/containers",
         "if any(map(ge, keys, keys[1:])) or offsets",

@@ -287,6 +287,23 @@ def test_containers_that_do_not_ascend(at: int, change: tuple[int, ...]) -> None
         read_vector(with_new_crc(bytes(blob)), None, PATH)
 
 
+@pytest.mark.parametrize(
+    ("width", "positions", "at", "change", "expected"),
+    [
+        (32, [(1 << 31) - 1], 16, b"\0\x80", "expected positions up to 2147483647, found 2147483648"),
+        (64, [1], 16, b"\xff\xff\xff\x7f", "expected ascending keys of bitmaps, found 2147483647 after -1"),
+        (64, [1, 1 << 32], 16, b"\1", "expected ascending keys of bitmaps, found 1 after 1"),
+        (64, [1, 1 << 32], 16, b"\2", "expected ascending keys of bitmaps, found 1 after 2"),
+    ],
+)
+def test_positions_beyond_the_width(width: Width, positions: list[int], at: int, change: bytes, expected: str) -> None:
+    """Positions that Paimon cannot have, and keys of bitmaps in another order or twice."""
+    blob = bytearray(vector_of(positions, width).blob)
+    blob[at : at + len(change)] = change
+    with pytest.raises(FormatError, match=expected):
+        read_vector(with_new_crc(bytes(blob)), None, PATH)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_noise_behind_a_new_crc(seed: int) -> None:
     """Several bytes at a time, and cut or longer content."""
