@@ -77,9 +77,11 @@ def test_a_nan_that_statistics_do_not_count(
             data_bytes, "sample", lambda type_, row: math.nan if (type_, row) == ("DOUBLE", 9) else SAMPLE(type_, row)
         )
         table.commit("+A")
-    frame = read_table(spark, str(tmp_path / "t"), where=where, protect_ms=None)
     assert choose(planned(table.store), spark_sees_table=True).spark
+    frame = read_table(spark, str(tmp_path / "t"), where=where, protect_ms=None)
     assert [row["v"] for row in frame.collect()] == expected
+    callers = read_table(spark, str(tmp_path / "t"), protect_ms=None).where(where)
+    assert [row["v"] for row in callers.collect()] == expected, "the caller's own condition"
 
 
 def test_a_condition_means_the_same_in_every_session(spark: "SparkSession", tmp_path: Path) -> None:

@@ -140,6 +140,19 @@ def _result(columns: Sequence[FileColumn]) -> "Iterator[Column]":
         elif each.found is None:
             column = functions.lit(None).cast(spark_type(each.column.field.type))
         else:
-            column = functions.col(f"c{found}")
+            column = _whole(functions.col(f"c{found}"), each.column.field.type)
             found += 1
         yield column.alias(each.column.name)
+
+
+def _whole(column: "Column", type_: DataType) -> "Column":
+    """Return a column whose NaN no condition loses.
+
+    Bounds that pyarrow writes into Parquet do not count NaN, which is larger than every number. By them Spark would
+    leave out row groups. It compares bounds with plain columns only.
+    """
+    from pyspark.sql import functions
+
+    if type_.root not in ("FLOAT", "DOUBLE"):
+        return column
+    return functions.nanvl(column, functions.lit(float("nan")).cast(spark_type(type_)))
