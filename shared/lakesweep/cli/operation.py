@@ -46,7 +46,7 @@ def run_named(
         except MaintenanceError as error:
             error.args = (as_typed(str(error), given),)
             raise
-        report = replace(report, warnings=(*begun, *report.warnings))
+        report = replace(report, warnings=(*begun, *(as_typed(each, given) for each in report.warnings)))
         if report.refusal is None:
             return report
         return replace(report, refusal=replace(report.refusal, message=as_typed(report.refusal.message, given)))

@@ -23,6 +23,7 @@ SEVERAL_TEXTS = {
     "--branch": "of the table; of execute: of the plan",
     "--engine": "what finds files, and what deletes them",
     "--execute": "of a table, and of a bucket's notifications",
+    "--limit": "of rows, and of what is listed",
     "--lose-tag": "of main, or of a later snapshot",
     "--older-than": "of tags it says how it goes with times to live and rules",
     "--quarantine": "of a scan, and of the scans that explain answers for",

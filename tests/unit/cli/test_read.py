@@ -50,6 +50,18 @@ def test_targets(tmp_path: Path, table: TableBuilder, name: str) -> None:
     assert (again.exit_code, again.document["error"]["code"]) == (3, "target_exists")
 
 
+@pytest.mark.parametrize(
+    ("name", "is_made"), [("rows.json", False), ("rows.csv.gz", False), ("rows.json/", True), ("rows.2026-11-24", True)]
+)
+def test_a_name_of_another_format_is_no_folder(tmp_path: Path, table: TableBuilder, name: str, is_made: bool) -> None:
+    """Who writes `rows.json` does not want a folder of Parquet files."""
+    answer = call("read", table.store.location, "--to", f"{tmp_path}/{name}")
+    assert answer.exit_code == (0 if is_made else 2), answer.messages
+    assert (tmp_path / name).is_dir() is is_made
+    if not is_made:
+        assert f"found {(tmp_path / name).suffix}; {tmp_path}/{name}/ makes a folder of this name" in answer.messages
+
+
 def test_standard_output(table: TableBuilder) -> None:
     """Rows go to standard output, the sentence to standard error."""
     answer = call("read", table.store.location, "--where", "dt = 'x' AND n >= 8")
@@ -59,10 +71,10 @@ def test_standard_output(table: TableBuilder) -> None:
 
 
 def test_the_zone_of_a_condition(table: TableBuilder) -> None:
-    """It is said where it matters: UTC, unless `--zone` names another."""
+    """It is said where it matters: UTC, unless `--time-zone` names another."""
     table.alter(types={"at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"})
     table.commit()
-    for words, zone in (((), "UTC"), (("--zone", "Europe/Berlin"), "Europe/Berlin")):
+    for words, zone in (((), "UTC"), (("--time-zone", "Europe/Berlin"), "Europe/Berlin")):
         answer = call("read", table.store.location, "--where", "at > '2024-01-01' OR n = 1", *words)
         assert answer.sentences[0] == f"lakesweep: times without a zone beside at are times of the zone {zone}"
 

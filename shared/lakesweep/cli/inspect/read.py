@@ -46,7 +46,7 @@ def read(
             "TEXT",
         ),
     ] = None,
-    zone: Annotated[str, option("--zone", "Time zone of times in --where.", "NAME")] = "UTC",
+    zone: Annotated[str, option("--time-zone", "Time zone of times in --where.", "ZONE")] = "UTC",
     limit: Annotated[int | None, option("--limit", "At most this many rows, any of them.", "N")] = None,
     allow_missing: Annotated[
         bool, option("--allow-missing", "Leave out data files that do not exist, and say which.")

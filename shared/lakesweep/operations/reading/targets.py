@@ -5,6 +5,7 @@ lies inside the table or its external roots.
 """
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +19,10 @@ from lakesweep.operations.reading.types import arrow_schema, load_arrow
 from lakesweep.storage.location import parse_location
 
 STREAM = "-"
+ENDINGS = (".parquet", ".csv", ".jsonl")
+"""Of targets that are one file."""
+_ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,7}$")
+"""What people end the name of a file with, not that of a folder."""
 
 
 class Target(Protocol):
@@ -70,12 +75,17 @@ def checked_target(path: str, plan: ReadPlan) -> Path:
     """Return the path of a new file or folder on this machine.
 
     Raises:
-        UsageError: This is no local path, or its folder does not exist.
+        UsageError: This is no local path, its folder does not exist, or it ends like a file of another format.
         RefusedError: Something exists there (`target_exists`), or it lies inside the table (`target_in_table`).
     """
     if "://" in path:
         raise UsageError(f"--to {path}: expected a path on this machine")
     final = Path(path)
+    if not path.endswith(os.sep) and _ENDING.search(final.name) and final.suffix.lower() not in ENDINGS:
+        raise UsageError(
+            f"--to {path}: expected {', '.join(ENDINGS)} at the end, or a folder without an ending, found "
+            f"{final.suffix}; {path}/ makes a folder of this name"
+        )
     if not final.absolute().parent.is_dir():
         raise UsageError(f"--to {path}: expected a folder {final.absolute().parent}, found none")
     check_outside(path, plan)

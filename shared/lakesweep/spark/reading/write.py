@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 from lakesweep.errors import MaintenanceError, RefusedError, UsageError
 from lakesweep.operations.reading.read import ReadRows
-from lakesweep.operations.reading.targets import STREAM, check_outside, checked_target, part_of
+from lakesweep.operations.reading.targets import ENDINGS, STREAM, check_outside, checked_target, part_of
 from lakesweep.spark.reading.read import Reading, raise_gone
 from lakesweep.spark.reading.routes import spark_root
 from lakesweep.storage.location import parse_location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_OF_ONE_FILE = (".parquet", ".csv", ".jsonl")
 
 
 def write_rows(session: "SparkSession", reading: Reading, to: str, limit: int | None = None) -> ReadRows:
@@ -34,7 +32,7 @@ def write_rows(session: "SparkSession", reading: Reading, to: str, limit: int | 
             is gone (`missing_data_file`).
         MaintenanceError: A task failed.
     """
-    if to == STREAM or to.lower().endswith(_OF_ONE_FILE):
+    if to == STREAM or to.lower().endswith(ENDINGS):
         raise UsageError(f"--to {to}: expected with --engine spark a new folder for Parquet files")
     frame = reading.frame if limit is None else reading.frame.limit(limit)
     if parse_location(to).scheme == "file":
