@@ -11,7 +11,7 @@ import pytest
 from tests.differential.as_latest_case import by_ours
 from tests.differential.engine import Engine
 from tests.differential.ours import Answer, operate
-from tests.differential.test_losses import Stage
+from tests.differential.stage import Stage
 
 pytestmark = pytest.mark.differential
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.servers.test_lost_commits import TABLE, Watch, engine_of
+from tests.servers.watch import Watch, engine_of
 from tests.support.s3_server import S3Server
 from tests.support.sampling import is_sampled
-from tests.support.unlocked_writer import append
+from tests.support.unlocked_writer import TABLE, append
 
 CYCLES = 1 if is_sampled() else 84
 OF_A_CYCLE = {"pypaimon": 4, "java": 4, "drop-partition": 1, "compact-manifest": 1, "as-latest": 1, "on a branch": 1}

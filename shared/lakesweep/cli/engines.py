@@ -119,7 +119,7 @@ def read_on_spark(
     Raises:
         MaintenanceError: As `open_reading` and `write_rows` say.
     """
-    from lakesweep.operations.reading.protection import PROTECTED_FOR_MS
+    from lakesweep.model.safety import PROTECTED_FOR_MS
     from lakesweep.spark.session import open_session
 
     session = open_session()

@@ -96,6 +96,11 @@ within a second or so. After this time, Lakesweep looks whether its snapshot is 
 MAX_GRACE_MS = 10 * _MINUTE_MS
 """The executor waits at most this long for readers. It has 15 minutes in total."""
 
+# --- reading rows ---
+
+PROTECTED_FOR_MS = _DAY_MS
+"""The tag of a read lives so long, unless somebody asks for another time. A reader that dies leaves it."""
+
 # --- orphan files ---
 
 ORPHAN_AGE_MS = _DAY_MS

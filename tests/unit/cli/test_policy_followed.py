@@ -151,6 +151,7 @@ def test_an_invalid_policy_is_never_no_policy(lake: Path) -> None:
 
 WITHOUT_POLICY = {
     "files": "lists one version",
+    "read": "reads one version; a tag that protects it ends by itself",
     "branches": "lists documents",
     "runs": "lists what is stored",
     "report": "prints what is stored",

@@ -10,7 +10,7 @@ from lakesweep.model import safety
 PACKAGE = Path(lakesweep.__file__).parent
 NO_MARGINS = {
     # units, and bounds of what can be represented
-    *("SECOND_MS", "HOUR_MS", "DAY_MS", "NEVER_MS", "MAX_CREATED_MS", "MAX_TIME_RETAINED_MS"),
+    *("SECOND_MS", "HOUR_MS", "DAY_MS", "NEVER_MS", "MAX_CREATED_MS", "MAX_TIME_RETAINED_MS", "FARTHEST_MS"),
     # how often something is polled, sent or handed on
     *("LOOK_INTERVAL_S", "AT_ONCE_S", "SOON_S", "MAX_DELAY_S", "SHORTEST_DELAY_S", "LONGEST_DELAY_S", "POLL_S"),
     # how much work is done at a time, and what it costs

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from lakesweep.errors import AccessDeniedError, MaintenanceError, RefusedError, UsageError
 from lakesweep.model.reading.plan import ReadPlan
+from lakesweep.model.safety import PROTECTED_FOR_MS
 from lakesweep.operations.tags.create import CREATE, TagArguments, plan_create_tag
 from lakesweep.operations.tags.delete import OPERATION as DELETE
 from lakesweep.operations.tags.delete import plan_delete_tag
@@ -19,8 +20,6 @@ from lakesweep.runs.run import plan_and_execute, plan_and_write
 from lakesweep.runs.session import Table
 
 TAG_PREFIX = "lakesweep-read-"
-PROTECTED_FOR_MS = 86_400_000
-"""How long the tag of a read lives, unless somebody asks for another time: a day."""
 _ELSE = "or to read without protection"
 
 

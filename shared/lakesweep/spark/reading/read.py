@@ -20,9 +20,10 @@ from lakesweep.control.area import area_of
 from lakesweep.errors import MaintenanceError, RefusedError
 from lakesweep.model.reading.plan import ReadPlan
 from lakesweep.model.roots import TableRef, check_whole
+from lakesweep.model.safety import PROTECTED_FOR_MS
 from lakesweep.operations.reading.arrow import MISSING
 from lakesweep.operations.reading.plan import plan_read
-from lakesweep.operations.reading.protection import PROTECTED_FOR_MS, protect, release
+from lakesweep.operations.reading.protection import protect, release
 from lakesweep.runs.parameters.time_travel import Version
 from lakesweep.runs.session import Table
 from lakesweep.spark.reading import arrow, jvm

@@ -148,3 +148,26 @@ def index_path(world: RepairWorld, row: dict[str, Any]) -> str:
     """Return where an index file lies."""
     (path,) = (key for key in world.etags() if key.endswith(f"/{row['_FILE_NAME']}"))
     return path
+
+
+def manifest_of(world: RepairWorld, root: str, place: int = 0, which: str = "delta") -> str:
+    """Return the path of a manifest of a snapshot or tag."""
+    model = world.table.model(root)
+    return f"manifest/{(model.delta if which == 'delta' else model.base)[place].name}"
+
+
+def calls_of_a_repair() -> list[str]:
+    """Return the storage calls of a repair of `lossy`."""
+    world = lossy()
+    switch = Switch()
+    world.files(switch)
+    return switch.calls
+
+
+def lossy() -> RepairWorld:
+    """Return a table with vectors and a side file that has lost a data file."""
+    world = RepairWorld()
+    world.table.commit("+A", "+B", "+C", partition=("d",), index={"I": {"A": [1], "B": [2, 3]}}, extra={"A": ["index"]})
+    world.fill("D")
+    world.lose(world.table.path("B"))
+    return world

@@ -11,8 +11,7 @@ from lakesweep.storage.store import HiddenState, delete_all
 from tests.support.commit_scene import Acting
 from tests.support.faulty_store import Switch
 from tests.support.memory_store import MemoryStore
-from tests.unit.operations.repair.repair_world import RepairWorld, refusal_of, repair_of, vanish
-from tests.unit.operations.repair.test_missing_manifests import manifest_of
+from tests.unit.operations.repair.repair_world import RepairWorld, manifest_of, refusal_of, repair_of, vanish
 
 UNAWARE = {"bucket": "-1", "deletion-vectors.enabled": "true"}
 

@@ -10,9 +10,15 @@ import pytest
 
 from lakesweep.errors import MaintenanceError
 from tests.support.faulty_store import Interleaved, Switch
-from tests.unit.operations.repair.repair_world import RepairWorld, refusal_of, repair_of, vanish
-from tests.unit.operations.repair.test_missing_files import calls_of_a_repair, lossy
-from tests.unit.operations.repair.test_missing_manifests import manifest_of
+from tests.unit.operations.repair.repair_world import (
+    RepairWorld,
+    calls_of_a_repair,
+    lossy,
+    manifest_of,
+    refusal_of,
+    repair_of,
+    vanish,
+)
 
 
 @pytest.mark.parametrize("other", ["files", "manifests"])

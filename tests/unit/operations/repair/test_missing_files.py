@@ -12,7 +12,15 @@ from tests.support.commit_scene import Acting
 from tests.support.faulty_store import MODES, Interleaved, ProcessDeathError, Switch
 from tests.support.memory_store import MemoryStore
 from tests.support.reader import UnreadableRootError
-from tests.unit.operations.repair.repair_world import RepairWorld, refusal_of, repair_of, same_but, vanish
+from tests.unit.operations.repair.repair_world import (
+    RepairWorld,
+    calls_of_a_repair,
+    lossy,
+    refusal_of,
+    repair_of,
+    same_but,
+    vanish,
+)
 
 
 def test_a_dry_run_names_what_is_lost_and_who_else_needs_it() -> None:
@@ -440,21 +448,6 @@ def test_properties_and_the_row_id_are_carried_on() -> None:
     assert world.files().status == "done"
     document = world.newest().document
     assert (document["properties"], document["nextRowId"], document["watermark"]) == ({"k": "v"}, 30, 5)
-
-
-def calls_of_a_repair() -> list[str]:
-    world = lossy()
-    switch = Switch()
-    world.files(switch)
-    return switch.calls
-
-
-def lossy() -> RepairWorld:
-    world = RepairWorld()
-    world.table.commit("+A", "+B", "+C", partition=("d",), index={"I": {"A": [1], "B": [2, 3]}}, extra={"A": ["index"]})
-    world.fill("D")
-    world.lose(world.table.path("B"))
-    return world
 
 
 def test_the_requests_are_many_enough() -> None:

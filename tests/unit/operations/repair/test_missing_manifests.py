@@ -7,12 +7,7 @@ import pytest
 from lakesweep.errors import AccessDeniedError, MaintenanceError, StorageError
 from tests.support.commit_scene import Acting
 from tests.support.faulty_store import MODES, ProcessDeathError, Switch
-from tests.unit.operations.repair.repair_world import RepairWorld, refusal_of, repair_of, same_but, vanish
-
-
-def manifest_of(world: RepairWorld, root: str, place: int = 0, which: str = "delta") -> str:
-    model = world.table.model(root)
-    return f"manifest/{(model.delta if which == 'delta' else model.base)[place].name}"
+from tests.unit.operations.repair.repair_world import RepairWorld, manifest_of, refusal_of, repair_of, same_but, vanish
 
 
 def filled() -> RepairWorld:

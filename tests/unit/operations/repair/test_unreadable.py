@@ -18,8 +18,7 @@ from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.reader import read_root
 from tests.support.table_builder import TableBuilder
-from tests.unit.operations.repair.repair_world import FILES, RepairWorld, refusal_of, repair_of, vanish
-from tests.unit.operations.repair.test_missing_manifests import manifest_of
+from tests.unit.operations.repair.repair_world import FILES, RepairWorld, manifest_of, refusal_of, repair_of, vanish
 
 UNAWARE = {"bucket": "-1", "deletion-vectors.enabled": "true"}
 ANSWERS = {
