@@ -28,8 +28,12 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import lakesweep
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 
@@ -146,6 +150,17 @@ class Finished:
     output: str
     log: str
     """Standard error: the job's and Spark's own."""
+
+
+def scanned_rows(frame: "DataFrame") -> int:
+    """Return how many rows Spark's own readers of Parquet found in the last action on a frame."""
+    plan: Any = frame._jdf.queryExecution().executedPlan()
+    if plan.nodeName() == "AdaptiveSparkPlan":
+        plan = plan.executedPlan()
+    leaves = (plan.plan() if plan.nodeName() == "ResultQueryStage" else plan).collectLeaves()  # a stage of Spark 4
+    nodes: list[Any] = [leaves.apply(number) for number in range(leaves.size())]
+    scans = [node for node in nodes if "parquet" in node.nodeName()]
+    return sum(int(scan.metrics().apply("numOutputRows").value()) for scan in scans)
 
 
 def submit(
