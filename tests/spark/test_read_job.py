@@ -12,11 +12,14 @@ from pyarrow import parquet
 
 from lakesweep.cli.main import main
 from lakesweep.storage.local.store import LocalStore
+from tests.support import data_bytes
 from tests.support.spark import REPOSITORY
 from tests.support.table_builder import TableBuilder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+PARQUET = data_bytes.parquet
 
 
 @pytest.fixture
@@ -79,6 +82,22 @@ def test_what_is_refused(
     assert "snapshot 2" in gone["error"]["message"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["control", "t"]
     assert list(table.store.list("tag/")) == []
+
+
+def test_a_data_file_with_other_rows(spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fewer rows than metadata state are no success, and damage is named; no folder is left behind."""
+    table = TableBuilder(LocalStore(str(tmp_path / "t")), real_rows=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(data_bytes, "parquet", lambda fields, keys, fixed, _: PARQUET(fields, keys, fixed, 4))
+        table.commit("+A")
+    place = (tmp_path / "t", "--engine", "spark", "--to", tmp_path / "copy", "--no-protect")
+    _, few = run(capsys, "read", *place)
+    assert "expected 10 rows without 0 deleted ones, found 4" in few["error"]["message"]
+    size = len(table.store.read(table.path("A")).data)
+    table.store.put(table.path("A"), bytes(size))
+    _, damaged = run(capsys, "read", *place)
+    assert "is not a Parquet file" in damaged["error"]["message"]
+    assert [path.name for path in tmp_path.iterdir()] == ["t"]
 
 
 def test_the_job(tmp_path: Path, table: TableBuilder) -> None:

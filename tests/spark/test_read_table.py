@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakesweep.errors import MaintenanceError, RefusedError, UsageError
+from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
 from lakesweep.runs.parameters.time_travel import Version
 from lakesweep.spark.reading.keys import file_key
 from lakesweep.spark.reading.read import Reading, frame_of, open_reading, read_table
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ENABLED = {"deletion-vectors.enabled": "true"}
-SAMPLE = data_bytes.sample
+SAMPLE, PARQUET = data_bytes.sample, data_bytes.parquet
 ODD = ("x y=%20+", "a:b#c?[d]{e}*", "ü'\"\\", None)
 """Partitions whose folders Spark could take for patterns, escapes or URIs."""
 
@@ -192,11 +192,29 @@ def test_a_version_that_expires_meanwhile(spark: "SparkSession", tmp_path: Path)
 
 def test_a_data_file_with_more_rows_than_metadata_state(spark: "SparkSession", tmp_path: Path) -> None:
     """Its vector says nothing about them, so the job ends."""
-    table = with_vectors(tmp_path / "t")
-    body = data_bytes.parquet(FIELDS, (), {}, 100)
-    table.store.put(table.path("A"), body)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(data_bytes, "parquet", lambda fields, keys, fixed, _: PARQUET(fields, keys, fixed, 100))
+        with_vectors(tmp_path / "t")
     with pytest.raises(Exception, match="expected a mark of each data file"):
         read_table(spark, str(tmp_path / "t"), protect_ms=None).collect()
+
+
+@pytest.mark.spark4
+@pytest.mark.parametrize("size", [0, 100])
+def test_a_data_file_that_was_cut(spark: "SparkSession", tmp_path: Path, size: int) -> None:
+    """Spark would leave out a file without bytes, and its rows."""
+    table = with_vectors(tmp_path / "t")
+    table.store.put(table.path("B"), table.store.read(table.path("B")).data[:size])
+    with pytest.raises(FormatError, match=f"{table.path('B')}: expected .* bytes, .* found {size}"):
+        read_table(spark, str(tmp_path / "t"), protect_ms=None)
+
+
+@pytest.mark.parametrize("name", ["_key_id", "_sequence_number"])
+def test_columns_that_differ_only_in_case_from_those_of_keys(spark: "SparkSession", tmp_path: Path, name: str) -> None:
+    """Spark would take them for one column."""
+    table_in(tmp_path / "t", primary_keys=("id",), types={name: "INT"}).commit("+A@5")
+    frame = read_table(spark, str(tmp_path / "t"), columns=[name], protect_ms=None)
+    assert sorted(row[0] for row in frame.collect()) == list(range(10))
 
 
 def tags_of(table: TableBuilder) -> list[str]:

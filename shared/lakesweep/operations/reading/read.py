@@ -118,14 +118,18 @@ def write_rows(
                 if rows == limit:
                     break
         if limit is None and not missing:
-            _check_rows(plan, rows)
+            check_rows(plan, rows)
         for number, part in held:
             target.write(number, part)
     return ReadRows(plan, to, rows, tuple(missing), tag)
 
 
-def _check_rows(plan: ReadPlan, rows: int) -> None:
-    """Make sure that all rows were read, where metadata tell how many there are."""
+def check_rows(plan: ReadPlan, rows: int) -> None:
+    """Make sure that all rows were read, where metadata tell how many there are.
+
+    Raises:
+        FormatError: There are fewer, or more.
+    """
     counts = plan.counts
     if plan.where is not None or plan.has_kinds or counts.deleted_rows is None:
         return

@@ -11,7 +11,7 @@ several tasks share it. `tests/spark/test_read_positions.py` proves that.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from lakesweep.errors import MaintenanceError, RefusedError
+from lakesweep.errors import FormatError, MaintenanceError, RefusedError
 from lakesweep.format.values.data_type import DataField, DataType
 from lakesweep.model.reading.columns import KEPT_KINDS, VALUE_KIND, FileColumn, file_columns
 from lakesweep.model.reading.plan import ReadColumn, ReadFile, ReadPlan, pack
@@ -56,6 +56,7 @@ def frames(session: "SparkSession", access: Access, plan: ReadPlan, routes: Rout
 
     Raises:
         RefusedError: A data file does not exist (`missing_data_file`).
+        FormatError: A data file has another size.
     """
     from pyspark.sql import functions
 
@@ -106,7 +107,29 @@ def _scan(
         raise MaintenanceError(
             f"table {plan.table}: expected Spark to read {len(files)} data files, found {listed}", code="spark_failed"
         )
+    _check_sizes(scan, plan, files)
     return scan
+
+
+def _check_sizes(scan: "DataFrame", plan: ReadPlan, files: Sequence[ReadFile]) -> None:
+    """Make sure that the data files have the sizes that metadata state: Spark leaves out files without bytes.
+
+    Raises:
+        FormatError: One has not.
+    """
+    index = scan._jdf.queryExecution().analyzed().relation().location()
+    expected = sum(file.size_bytes for file in files)
+    if index.sizeInBytes() == expected:
+        return
+    listed = index.allFiles()
+    statuses = (listed.apply(number) for number in range(listed.size()))
+    sizes = {status.getPath().getName(): status.getLen() for status in statuses}
+    for file in files:
+        found = sizes.get(file.path.rpartition("/")[2], 0)
+        if found != file.size_bytes:
+            raise FormatError(
+                f"table {plan.table}, {file.path}: expected {file.size_bytes} bytes, as metadata state, found {found}"
+            )
 
 
 def _marks(

@@ -181,6 +181,7 @@ def frame_of(session: "SparkSession", plan: ReadPlan, settings: StoreSettings = 
 
     Raises:
         RefusedError: A data file does not exist.
+        FormatError: A data file has another size.
     """
     access = Access(plan.table, "", settings)
     root = spark_root(session, plan.table, has_endpoint=settings.endpoint_url is not None)

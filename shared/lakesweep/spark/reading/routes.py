@@ -29,6 +29,8 @@ _MICROSECONDS = 6
 _TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ")
 _OF_SPARK = ("_metadata", "_tmp_metadata")
 """Beginnings of names that have a meaning of their own for Spark."""
+_OF_KEYS = ("_key_", "_sequence_number")
+"""Beginnings of further columns in primary-key files, which Spark could take for those of the table."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=-]*")
 MOST_MARKED_ROWS = 1 << 31
 """Rows of the files with vectors that Spark reads itself. Their vectors are broadcast, as one bit for each row, and so
@@ -108,7 +110,7 @@ def spark_root(session: "SparkSession", location: str, *, has_endpoint: bool) ->
 def _has_plain_columns(plan: ReadPlan, file: ReadFile) -> bool:
     fields = plan.schemas[file.schema_id]
     names = [each.name.lower() for each in fields] + [VALUE_KIND.lower()] * plan.has_kinds
-    if any(name.startswith(_OF_SPARK) for name in names):
+    if any(name.startswith((*_OF_SPARK, *_OF_KEYS) if plan.has_kinds else _OF_SPARK) for name in names):
         return False
     # Unless told otherwise, Spark takes `a` and `A` for one column.
     if any(len(set(each)) < len(each) for each in (names, [column.name.lower() for column in plan.read_columns])):

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lakesweep.errors import MaintenanceError, RefusedError, UsageError
-from lakesweep.operations.reading.read import ReadRows
+from lakesweep.operations.reading.read import ReadRows, check_rows
 from lakesweep.operations.reading.targets import ENDINGS, STREAM, check_outside, checked_target, part_of
 from lakesweep.spark.reading.read import Reading, raise_gone
 from lakesweep.spark.reading.routes import spark_root
@@ -30,6 +30,7 @@ def write_rows(session: "SparkSession", reading: Reading, to: str, limit: int | 
         UsageError: The target is no folder.
         RefusedError: It exists (`target_exists`), or lies inside the table (`target_in_table`). A file of the version
             is gone (`missing_data_file`).
+        FormatError: Data files have more or fewer rows than metadata state.
         MaintenanceError: A task failed.
     """
     if to == STREAM or to.lower().endswith(ENDINGS):
@@ -39,7 +40,7 @@ def write_rows(session: "SparkSession", reading: Reading, to: str, limit: int | 
         final = checked_target(to, reading.plan)
         part = part_of(final.absolute())
         try:
-            rows = _write(reading, frame, f"file://{part}", to)
+            rows = _write(reading, frame, f"file://{part}", to, limit)
             part.rename(final)
         finally:
             with suppress(OSError):
@@ -49,10 +50,10 @@ def write_rows(session: "SparkSession", reading: Reading, to: str, limit: int | 
     folder = spark_root(session, to, has_endpoint=False)
     if folder is None:
         raise UsageError(f"--to {to}: expected a folder that Spark can write, but this Spark does not know S3")
-    return _write(reading, frame, folder, to)
+    return _write(reading, frame, folder, to, limit)
 
 
-def _write(reading: Reading, frame: "DataFrame", folder: str, to: str) -> ReadRows:
+def _write(reading: Reading, frame: "DataFrame", folder: str, to: str, limit: int | None) -> ReadRows:
     from pyspark.sql import Observation, functions
 
     rows = Observation()
@@ -62,7 +63,10 @@ def _write(reading: Reading, frame: "DataFrame", folder: str, to: str) -> ReadRo
     except Exception as error:
         raise_gone(reading.plan, error)
         raise _failed(to, str(error) or type(error).__name__) from error
-    return ReadRows(reading.plan, to, int(rows.get["rows"]), ())
+    count = int(rows.get["rows"])
+    if limit is None:
+        check_rows(reading.plan, count)
+    return ReadRows(reading.plan, to, count, ())
 
 
 def _failed(to: str, text: str) -> MaintenanceError:
@@ -70,4 +74,6 @@ def _failed(to: str, text: str) -> MaintenanceError:
         return RefusedError(f"--to {to}: expected a new folder, found one that exists", code="target_exists")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     own = [line.partition(": ")[2] for line in lines if line.startswith("lakesweep.errors.")]
-    return MaintenanceError(f"Spark: {(own[-1:] or lines)[0]}", code="spark_failed")
+    causes = [line.partition(": ")[2] for line in lines if line.startswith("Caused by: ")]
+    found = own or causes or lines
+    return MaintenanceError(f"Spark: {found[-1 if found is not lines else 0]}", code="spark_failed")
