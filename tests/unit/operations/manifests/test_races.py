@@ -81,7 +81,7 @@ def test_two_compactors_and_a_writer(control: str) -> None:
         writing.result()
         made = [each for future in compacting for each in future.result()]
     check(world, {each.snapshot_id: each.uuid for each in made}, live)
-    assert len(made) > 2
+    assert made, "how often depends on the load of the machine"
 
 
 def check(world: ManifestWorld, made: dict[int, str], live: set[str]) -> None:
