@@ -1,12 +1,13 @@
 """What a commit works with, what its caller prepares, and how it ends."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from lakesweep.commit.base import Base
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import LeaseDocument
+from lakesweep.format.manifest_writer import WrittenManifest
 from lakesweep.format.snapshot import Snapshot
 from lakesweep.model.commits.seen import SeenSnapshot
 from lakesweep.storage.clock import Stopwatch, wall_ms
@@ -36,6 +37,12 @@ class Attempt:
     may_reuse: bool
     """All files that earlier attempts of this commit wrote exist, and no snapshot that names them was ever sent. So no
     rollback can have deleted them, and this attempt may name them."""
+
+    def written(self, manifests: Iterable[WrittenManifest]) -> Iterator[WrittenManifest]:
+        """Write each manifest at once, and yield it without its body: the bodies of many need no memory."""
+        for each in manifests:
+            self.write(each.meta.file_name, each.body)
+            yield each._replace(body=b"")
 
 
 @dataclass(frozen=True, slots=True)

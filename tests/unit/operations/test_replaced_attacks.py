@@ -1,15 +1,26 @@
 """Replaced snapshots that are easily missed, and clean histories that look like a replacement."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from lakesweep.errors import AccessDeniedError
 from lakesweep.operations.maintenance.all_branches import maintain_all_branches
-from lakesweep.operations.maintenance.maintain import MaintainArguments
-from lakesweep.storage.store import DeleteRequest
+from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
+from lakesweep.storage.store import DeleteRequest, StoredObject
+from lakesweep.storage.wrappers.wrapping import WrappingStore
 from tests.support.commit_scene import Acting
 from tests.support.replacing import OPTIONS, ReplacingWorld
 from tests.support.table_builder import TableBuilder
+
+
+class Denying(WrappingStore):
+    """A table that nobody may list."""
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        raise AccessDeniedError(f"{prefix}: denied")
 
 
 def seen_world(commits: int = 5, *, apart_s: float = 10, **words: Any) -> ReplacingWorld:
@@ -168,6 +179,17 @@ def test_a_table_that_is_paused(are_events_lost: bool) -> None:
     world.sweep()
     assert ids(world.told.lost) == [replaced]
     assert world.maintain(is_due=True).refusal.code == "paused"  # type: ignore[union-attr]
+
+
+def test_a_paused_table_that_cannot_be_listed() -> None:
+    """Nobody looked, and the report says so; the next look notices all the same."""
+    world = seen_world()
+    world.rule(pause=True)
+    world.replace_snapshot(5)
+    table = world.maintainer().table
+    report = maintain(replace(table, store=Denying(table.store)), MaintainArguments(is_due=True), execute=True)
+    assert report.refusal is not None and report.refusal.code == "paused"
+    assert any("nobody looked for replaced snapshots" in each for each in report.warnings), report.warnings
 
 
 @pytest.mark.parametrize("is_state_lost", [False, True])

@@ -147,8 +147,8 @@ def _look(table: Table, arguments: MaintainArguments) -> Looked:
     walk = _Pass(table, arguments, None, None, is_pass=True)
     try:
         walk.begin()
-    except MaintenanceError:
-        return Looked()
+    except MaintenanceError as error:
+        return Looked(warnings=(f"table {table.ref}: nobody looked for replaced snapshots this time: {error}",))
     return remember(table, (), walk.identity, keeps_time=True, compare=walk.compare)
 
 

@@ -159,17 +159,15 @@ def prepared(
     base_name, delta_name = names.manifest_list(), names.manifest_list()
     # First, since it may fail.
     files = {base_name: write_manifest_list(content.lists, (), codec=manifests.codec, level=manifests.level)}
-    written = []
-    for each in write_manifests(
+    found = write_manifests(
         entries,
         names,
         attempt.base.schema.partition_types,
         codec=manifests.codec,
         level=manifests.level,
         target_bytes=manifests.target_bytes,
-    ):
-        attempt.write(each.meta.file_name, each.body)
-        written.append(each._replace(body=b""))
+    )
+    written = list(attempt.written(found))
     if sum(each.meta.deleted_count for each in written) != removed.file_count:
         raise content.source.corrupt("a manifest has changed since it was first read")
     files[delta_name] = write_manifest_list((), written, codec=manifests.codec, level=manifests.level)

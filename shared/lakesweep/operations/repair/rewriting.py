@@ -67,18 +67,15 @@ def _rewritten(
     found: dict[str, tuple[WrittenManifest, ...]] = {}
     for name, places in loss.removed.items():
         kept = (each for place, each in entries_of(loss.content, parts[name]) if place not in places)
-        written = []
-        for each in write_manifests(
+        written = write_manifests(
             kept,
             names,
             attempt.base.schema.partition_types,
             codec=manifests.codec,
             level=manifests.level,
             target_bytes=manifests.target_bytes,
-        ):
-            attempt.write(each.meta.file_name, each.body)
-            written.append(each._replace(body=b""))
-        found[name] = tuple(written)
+        )
+        found[name] = tuple(attempt.written(written))
     return found
 
 

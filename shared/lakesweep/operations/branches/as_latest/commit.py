@@ -39,15 +39,13 @@ def prepared(attempt: Attempt, target: Root, difference: Difference, manifests: 
     names, types = MetadataNames(attempt.uuid), attempt.base.schema.partition_types
     codec, level = manifests.codec, manifests.level
 
-    def written(found: Iterable[WrittenManifest]) -> tuple[WrittenManifest, ...]:
-        return tuple(_without_body(attempt, each) for each in found)
-
     def copied(entries: Iterable[TextEntry]) -> Iterator[WrittenManifest]:
         return write_manifests(entries, names, types, codec=codec, level=level, target_bytes=manifests.target_bytes)
 
-    rest = written(chain(_copies(difference.rest(), names, types, manifests), copied(difference.moved_back())))
+    others = chain(_copies(difference.rest(), names, types, manifests), copied(difference.moved_back()))
+    rest = tuple(attempt.written(others))
     deletes = ((text, raw._replace(record=as_delete(raw.record))) for text, raw in difference.entries("going"))
-    delta = written(copied(chain(deletes, difference.entries("coming"))))
+    delta = tuple(attempt.written(copied(chain(deletes, difference.entries("coming")))))
     base_name, delta_name = names.manifest_list(), names.manifest_list()
     snapshot, base = target.snapshot, attempt.base.root.snapshot
     return next_snapshot(
@@ -84,9 +82,3 @@ def _copies(
         writer.add_copies(rows)
     if writer is not None:
         yield writer.finish()
-
-
-def _without_body(attempt: Attempt, manifest: WrittenManifest) -> WrittenManifest:
-    """Write a manifest at once, so that the bodies of many need no memory."""
-    attempt.write(manifest.meta.file_name, manifest.body)
-    return manifest._replace(body=b"")

@@ -86,17 +86,16 @@ def _refuse_unsafe(task: Task, options: Mapping[str, str], difference: Differenc
         first = first_ids(task.metadata.store, branch, back)
         if shared := [file for file in first if found.lives.unsafe_on_branch(file, first[file])]:
             raise RefusedError(
-                f"{refused}, and branch {branch.name} has some of them: {_names(shared)}; expected each tag of main to "
-                f"have them from then on, since Paimon's expiry of branch {branch.name} goes by these tags; first "
-                f"delete the tags of main without these files, or the branch, or {without}",
+                f"{refused}, and branch {branch.name} has some of them: {_names(shared)}. A tag of main lacks them. "
+                "Paimon's expiry of the branch goes by this tag, so it may delete the files. First delete the tags of "
+                f"main without these files, or the branch, or {without}",
                 code=SHARED_FILES,
             )
     if unsafe := found.lives.unsafe(back, gone):
         raise RefusedError(
-            f"table {table}: files were deleted and came back before, as by an earlier rollback, and its tags "
-            f"{ROLLBACK_PREFIX}* are gone: {_names(unsafe)}; expected one life of each file, or such a tag in "
-            "each, since otherwise Paimon's expiry may delete these files; first expire the snapshots and delete the "
-            f"tags from before with Lakesweep, or {without}",
+            f"table {table}: an earlier rollback brought deleted files back, and its tags {ROLLBACK_PREFIX}* are gone: "
+            f"{_names(unsafe)}. So Paimon's expiry may delete these files. First expire the snapshots from before, and "
+            f"delete the tags from before, with Lakesweep, or {without}",
             code=UNSAFE_LIVES,
         )
 

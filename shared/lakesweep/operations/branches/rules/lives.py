@@ -5,8 +5,8 @@ snapshots before `i`, unless the last tag below `i` holds it. The deletion of a 
 Paimon takes for granted that a file lives once: in one range of ids, which ends for good. A rollback as latest gives a
 file another life.
 
-Paimon 1.4.2 spares such a file if each of its lives has a tag that stays: then the last tag below the end of the life
-lies in this life too, and so does a neighbour of every other tag of it. So a rollback tags its target, which lies in
+Paimon 1.4.2 spares such a file if each of its lives has a tag that stays. Then the last tag below the end of the life
+lies in this life. So does a neighbour of every other tag of the file. So a rollback tags its target, which lies in
 the life that has ended, and the new snapshot, which begins the next one. Files of earlier rollbacks have such tags
 already, unless somebody has deleted them. The same holds for index files, index manifests and statistics, which expiry
 keeps if the first kept snapshot or a tag next to the expired ones names them.
