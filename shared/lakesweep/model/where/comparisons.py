@@ -6,7 +6,7 @@ column, if that gives the same answer for every value of the column. Everything 
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone, tzinfo
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -47,17 +47,19 @@ _LAST_MICROS = (datetime(9999, 12, 31, 23, 59, 59, 999_999) - _EPOCH) // timedel
 class Beside:
     """A column that literals stand beside."""
 
-    def __init__(self, column: str, type_: DataType, zone: tzinfo) -> None:
+    def __init__(self, column: str, type_: DataType, zone: tzinfo, on_zone: Callable[[], None]) -> None:
         """Begin.
 
         Args:
             column: The name of the column.
             type_: Its type.
             zone: The zone of times that have none.
+            on_zone: Called when a value depends on the zone.
         """
         self._column = column
         self._type = type_
         self._zone = zone
+        self._on_zone = on_zone
 
     def compared(self, operator: str, given: Given) -> Condition:
         """Return the comparison with a literal: `=`, `<>`, `<`, `<=`, `>`, `>=` or `<=>`."""
@@ -255,6 +257,7 @@ class Beside:
             if not _FIRST_MICROS <= micros <= _LAST_MICROS:
                 raise self.refused(given, "it is outside of the years 1 to 9999 in UTC")
             return micros
+        self._on_zone()
         milliseconds, rest = divmod(moment.micros, 1000)
         local = _EPOCH + timedelta(milliseconds=milliseconds)
         first, last = earliest_ms(local, self._zone), latest_ms(local, self._zone)

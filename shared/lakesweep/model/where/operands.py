@@ -20,6 +20,8 @@ class Columns:
     def __init__(self, fields: Sequence[DataField], zone: tzinfo) -> None:
         self._fields = fields
         self._zone = zone
+        self.zoned: set[str] = set()
+        """The columns that a time without a zone stands beside, where its value depends on the zone."""
 
     def named(self, node: "Expression") -> DataField:
         """Return the column that a tree names.
@@ -41,7 +43,7 @@ class Columns:
 
     def beside(self, column: DataField) -> Beside:
         """Return a column for comparisons."""
-        return Beside(column.name, column.type, self._zone)
+        return Beside(column.name, column.type, self._zone, lambda: self.zoned.add(column.name))
 
 
 def bare(node: "Expression") -> "Expression":

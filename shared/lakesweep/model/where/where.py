@@ -30,6 +30,13 @@ class Where:
     """The columns that it looks at, in the order of the table."""
     zone: str = "UTC"
     """The zone of times that are written without one."""
+    zoned: tuple[str, ...] = field(default=(), repr=False)
+    """The columns with local time zone that such times stand beside, in the order of the table."""
+
+    @property
+    def depends_on_zone(self) -> bool:
+        """Whether the condition may choose other rows in another zone."""
+        return bool(self.zoned)
 
     @property
     def columns(self) -> frozenset[str]:
@@ -44,8 +51,9 @@ class Where:
     @property
     def note(self) -> str | None:
         """What a person should know about the answer: the zone of times, where it matters. None: nothing."""
-        names = [each.name for each in self.fields if each.type.root == "TIMESTAMP_LTZ"]
-        return f"times without a zone beside {some_of(names)} are times of the zone {self.zone}" if names else None
+        if not self.depends_on_zone:
+            return None
+        return f"times without a zone beside {some_of(self.zoned)} are times of the zone {self.zone}"
 
     @property
     def always(self) -> bool | None:
@@ -79,9 +87,16 @@ def parse_where(text: str, fields: Sequence[DataField], *, zone: str = "UTC") ->
         known_zone = parse_zone(zone, "where")
     except FormatError as error:
         raise bad_where(f"expected a time zone such as Europe/Berlin, UTC or +08:00, found {zone}") from error
+    columns = Columns(fields, known_zone)
     try:
-        condition = condition_of(parse_tree(text), Columns(fields, known_zone))
+        condition = condition_of(parse_tree(text), columns)
     except RecursionError:
         raise bad_where("the condition nests too deep") from None
     names = columns_of(condition)
-    return Where(text, condition, tuple(each for each in fields if each.name in names), zone)
+    return Where(
+        text,
+        condition,
+        tuple(each for each in fields if each.name in names),
+        zone,
+        tuple(each.name for each in fields if each.name in columns.zoned),
+    )

@@ -169,6 +169,46 @@ def test_a_zone_is_said_where_it_matters() -> None:
     assert parse_where("ts > '2024-01-01'", FIELDS).note is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ltz > '2024-01-01'",
+        "ltz = DATE '2024-01-01'",
+        "NOT ltz <= TIMESTAMP '2024-01-01 12:00:00'",
+        "ltz IN (TIMESTAMP '2024-01-01 00:00:00Z', TIMESTAMP '2024-01-01 00:00:00')",
+        "ltz BETWEEN '2024-01-01 00:00:00Z' AND '2024-01-02'",
+        "i = 1 OR (ltz <=> '2024-01-01') IS NULL",
+    ],
+)
+def test_a_condition_that_depends_on_the_zone(text: str) -> None:
+    where, elsewhere = (parse_where(text, FIELDS, zone=zone) for zone in ("Europe/Berlin", "America/New_York"))
+    assert where.depends_on_zone
+    assert where.zoned == ("ltz",)
+    assert where.condition != elsewhere.condition
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ltz > '2024-01-01 00:00:00Z'",
+        "ltz IN (TIMESTAMP '2024-01-01 00:00:00+02:00', NULL)",
+        "ltz IS NULL OR ltz = NULL",
+        "ts > '2024-01-01'",
+        "ts > TIMESTAMP '2024-01-01 00:00:00'",
+        "ts > TIMESTAMP_NTZ '2024-01-01 00:00:00' AND ltz IS NOT NULL",
+        "dt = '2024-01-01' OR dt > DATE '2024-01-01'",
+        "ti = 5 AND s = '2024-01-01'",
+        "true",
+    ],
+)
+def test_a_condition_that_does_not_depend_on_the_zone(text: str) -> None:
+    """With every zone that is accepted, it means the same."""
+    where, elsewhere = (parse_where(text, FIELDS, zone=zone) for zone in ("-11:00", "+12:30"))
+    assert not where.depends_on_zone
+    assert where.note is None
+    assert where.condition == elsewhere.condition
+
+
 def test_a_condition_can_be_pickled() -> None:
     where = parse_where("i IN (1, 2) AND s LIKE 'a%' AND ltz > '2024-01-01'", FIELDS, zone="Europe/Berlin")
     assert pickle.loads(pickle.dumps(where)) == where
