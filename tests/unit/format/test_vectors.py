@@ -20,7 +20,7 @@ from lakesweep.format.vectors.index_file import (
     widths_of,
     write_index_files,
 )
-from lakesweep.format.vectors.vector import DeletionVector, Width, read_vector, vector_of
+from lakesweep.format.vectors.vector import DeletionVector, Width, read_vector, union, vector_of, without
 from tests.support.metadata_files import encode_vectors
 from tests.support.vector_bytes import (
     decode,
@@ -108,6 +108,63 @@ def assert_bits(vector: DeletionVector, positions: list[int], random_: random.Ra
         assert len(bits) == (count + 7) // 8
         assert rows_set(bits) == [each - start for each in positions if start <= each < start + count]
         assert int.from_bytes(bits, "little").bit_length() <= count
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_positions_added_and_taken_out(seed: int) -> None:
+    """Sets of Python say what is right; the bytes are those of the same positions at once, in the first width."""
+    random_ = random.Random(seed)
+    for one, more in ((32, 32), (32, 64), (64, 32), (64, 64)):
+        mine = set(some_positions(random_))
+        some = random_.sample(sorted(mine), random_.randint(0, len(mine)))
+        others = set(random_.choice((some, some_positions(random_), mine)))
+        if one == 64:
+            mine |= set(random_.sample(FAR, random_.randint(0, 3)))
+        if more == 64 and one == 64:
+            others |= set(random_.sample(FAR, random_.randint(0, 3)))
+        first, second = vector_of(mine, one), vector_of(others, more)
+        both = union(first, second)
+        assert (both.blob, both.width) == (vector_of(mine | others, one).blob, one)
+        left = without(first, second)
+        assert (left and left.blob) == (vector_of(mine - others, one).blob if mine - others else None)
+        back = without(both, second)
+        assert set(decode(back.blob.tobytes()) if back else ()) == mine - others
+        assert (first.blob, second.blob) == (vector_of(mine, one).blob, vector_of(others, more).blob)
+
+
+FAR = (5 << 32, (1 << 33) - 1, 1 << 33, (10 << 32) - 1)
+
+
+def test_the_last_positions_of_each_width() -> None:
+    """The last position can be added and taken out; one that the width does not have is never lost silently."""
+    last = {32: (1 << 31) - 1, 64: (1 << 33) + 5}
+    for one, more in ((32, 32), (32, 64), (64, 32), (64, 64)):
+        end = vector_of([last[min(one, more)]], more)
+        both = union(vector_of([0], one), end)
+        assert both.positions().tolist() == [0, last[min(one, more)]]
+        assert without(both, end) == vector_of([0], one)
+        assert without(end, both) is None
+    far = vector_of([0, 1 << 31], 64)
+    with pytest.raises(ValueError, match=r"from 0 to 2147483647 .* of 32 bits, found 2147483648"):
+        union(vector_of([1], 32), far)
+    assert without(vector_of([0, 1], 32), far) == vector_of([1], 32)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_empty_vectors_added_and_taken_out(width: Width) -> None:
+    """A vector without rows changes nothing, and nothing is left of it."""
+    empty, one = vector_of([], width), vector_of([1], width)
+    assert union(empty, empty) == empty
+    assert union(one, empty) == union(empty, one) == one
+    assert without(one, empty) == one
+    assert [without(empty, one), without(empty, empty), without(one, one)] == [None] * 3
+
+
+def test_runs_as_many_bytes_as_arrays() -> None:
+    """Set operations of CRoaring keep runs where Paimon writes an array: the bytes must not tell the way."""
+    pairs = [0, 1, 3, 4, 6, 7]
+    left = without(vector_of(range(9), 32), vector_of([2, 5, 8], 32))
+    assert left == union(vector_of(pairs[:2], 32), vector_of(pairs[2:], 32)) == vector_of(pairs, 32)
 
 
 def test_rows_beyond_four_billion() -> None:
@@ -248,7 +305,11 @@ def test_headers_that_lie(positions: range, at: int, change: int) -> None:
     blob[at] += change
     vector = read_vector(with_new_crc(bytes(blob)), None, PATH)
     assert vector.cardinality == len(positions) + change
-    for ask in (vector.positions, lambda: vector.deleted(0, 8), lambda: vector.last):
+    one = vector_of([1], 32)
+    for ask in (
+        vector.positions, lambda: vector.deleted(0, 8), lambda: vector.last,
+        lambda: union(one, vector), lambda: without(vector, one),
+    ):  # fmt: skip
         with pytest.raises(FormatError, match=f"{vector.cardinality} deleted rows|cardinality is incorrect"):
             ask()
 

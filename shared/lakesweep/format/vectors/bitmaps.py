@@ -26,12 +26,21 @@ def rows_of(portable: bytes, path: str) -> "array[int]":
     Raises:
         FormatError: This is no bitmap, or its containers contradict each other. pyroaring checks that.
     """
+    rows: array[int] = read_bitmap(portable, path).to_array()
+    return rows
+
+
+def read_bitmap(portable: bytes, path: str) -> "Bitmap":
+    """Return a bitmap in the portable format.
+
+    Raises:
+        FormatError: This is no bitmap, or its containers contradict each other. pyroaring checks that.
+    """
     bitmap = _bitmap_class()
     try:
-        rows: array[int] = bitmap.deserialize(portable).to_array()
+        return bitmap.deserialize(portable)
     except (ValueError, IndexError) as error:
         raise FormatError(f"{path}: expected a Roaring bitmap, found {error}") from error
-    return rows
 
 
 def _bitmap_class() -> "type[Bitmap]":

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from zlib import crc32
 
 from lakesweep.errors import FormatError
-from lakesweep.format.vectors.bitmaps import bitmap_of, rows_of
+from lakesweep.format.vectors.bitmaps import bitmap_of, read_bitmap, rows_of
 from lakesweep.format.vectors.containers import (
     SPAN,
     SPAN_BYTES,
@@ -109,6 +109,19 @@ class DeletionVector:
         value = int.from_bytes(bits[skipped : skipped + size + 1], "little") >> shift
         return (value & ((1 << count) - 1)).to_bytes(size, "little")
 
+    def bitmaps(self) -> "dict[int, Bitmap]":
+        """Return upper half of the positions -> bitmap; bitmaps may be empty.
+
+        Raises:
+            FormatError: The rows contradict the headers, though the CRC fits.
+            UnsupportedFormatError: pyroaring is missing.
+        """
+        found = {
+            each.base >> 32: read_bitmap(bytes(self.blob[each.start : each.end]), self.path) for each in self._bitmaps
+        }
+        self._check_count(sum(map(len, found.values())))
+        return found
+
     def positions(self) -> "array[int]":
         """Return all positions, ascending: `array("I")` with 32 bits, `array("Q")` with 64 bits.
 
@@ -120,9 +133,7 @@ class DeletionVector:
             (bitmap.base >> 32, rows_of(bytes(self.blob[bitmap.start : bitmap.end]), self.path))
             for bitmap in self._bitmaps
         ]
-        count = sum(len(rows) for _, rows in parts)
-        if count != self.cardinality:
-            raise FormatError(f"{self.path}: expected {self.cardinality} deleted rows, found {count}")
+        self._check_count(sum(len(rows) for _, rows in parts))
         if self.width == 32:
             return parts[0][1]
         found = array("Q")
@@ -133,6 +144,10 @@ class DeletionVector:
                 words[1::2] = memoryview(array("I", (key,)) * len(rows))
             found.frombytes(words.cast("B"))
         return found
+
+    def _check_count(self, count: int) -> None:
+        if count != self.cardinality:
+            raise FormatError(f"{self.path}: expected {self.cardinality} deleted rows, found {count}")
 
 
 def _first(container: Container) -> int:
@@ -154,13 +169,58 @@ def vector_of(positions: Iterable[int], width: Width) -> DeletionVector:
     return read_vector(encode(collect(positions, width), width), None, "a new deletion vector")
 
 
+def union(one: DeletionVector, positions: DeletionVector) -> DeletionVector:
+    """Return a vector with all positions of two vectors, in the width of the first.
+
+    Its bytes are those of `vector_of` for these positions.
+
+    Raises:
+        FormatError: The rows of a vector contradict its headers.
+        ValueError: A position is too large for the width.
+        UnsupportedFormatError: pyroaring is missing.
+    """
+    mine, others = one.bitmaps(), positions.bitmaps()
+    merged = mine | others
+    for key in mine.keys() & others.keys():
+        merged[key] = mine[key] | others[key]
+    return _vector_of_bitmaps(merged, one.width)
+
+
+def without(one: DeletionVector, positions: DeletionVector) -> DeletionVector | None:
+    """Return the first vector without the positions of the second, in the width of the first; None if none is left.
+
+    Its bytes are those of `vector_of` for these positions.
+
+    Raises:
+        FormatError: The rows of a vector contradict its headers.
+        UnsupportedFormatError: pyroaring is missing.
+    """
+    others = positions.bitmaps()
+    left = {key: rows - others[key] if key in others else rows for key, rows in one.bitmaps().items()}
+    return _vector_of_bitmaps(left, one.width) if any(left.values()) else None
+
+
+def _vector_of_bitmaps(bitmaps: "Mapping[int, Bitmap]", width: Width) -> DeletionVector:
+    """Return the vector of some bitmaps.
+
+    Set operations leave runs as they are. So each bitmap is made anew, as Paimon encodes its rows.
+    """
+    found = {key: bitmap_of(bitmap.to_array()) for key, bitmap in bitmaps.items() if bitmap}
+    _check_largest(found, width)
+    return read_vector(encode(found, width), None, "a new deletion vector")
+
+
 def collect(positions: Iterable[int], width: Width) -> "dict[int, Bitmap]":
     """Return the bitmaps of a vector: upper half of the positions -> bitmap. See `vector_of`."""
     found = {key: bitmap_of(rows) for key, rows in _rows_by_key(positions).items() if rows}
+    _check_largest(found, width)
+    return found
+
+
+def _check_largest(found: "Mapping[int, Bitmap]", width: Width) -> None:
     largest = max(((key << 32) + bitmap.max() for key, bitmap in found.items()), default=0)
     if largest > _LARGEST[width]:
         raise ValueError(f"expected positions from 0 to {_LARGEST[width]} in a vector of {width} bits, found {largest}")
-    return found
 
 
 def encode(bitmaps: "Mapping[int, Bitmap]", width: Width) -> bytes:
