@@ -82,6 +82,8 @@ class ReadCounts:
     level_0_files: int = 0
     """Files that no reader sees until a compaction."""
     level_0_rows: int = 0
+    of_partitions: Mapping[bytes, int] = field(default_factory=dict, hash=False, repr=False)
+    """Partition -> its files, with those that are left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,19 @@ def _check(plan: ReadPlan, file: ReadFile, vector: DeletionVector) -> None:
 
 
 def _read_file(stores: TableStores, plan: ReadPlan, file: ReadFile, vector: DeletionVector | None) -> Iterator[Any]:
+    for _, _, batch in kept_rows(stores, plan, file, vector):
+        yield from _matching(plan, batch)
+
+
+def kept_rows(
+    stores: TableStores, plan: ReadPlan, file: ReadFile, vector: DeletionVector | None
+) -> Iterator[tuple[int, Any, Any]]:
+    """Yield the rows of a file that readers see, before the condition.
+
+    Yields:
+        The position of a batch's first row, which of its rows are kept (`None`: all), and the kept rows as a record
+        batch of `plan.read_columns`, never empty.
+    """
     arrow = load_arrow()
     wanted = file_columns(plan, file)
     values = plan.partition_values(file.partition)
@@ -125,7 +138,7 @@ def _read_file(stores: TableStores, plan: ReadPlan, file: ReadFile, vector: Dele
         left = batch if kept is None else batch.filter(kept)
         if left.num_rows:
             arrays = [_array(file, column, left, values) for column in wanted]
-            yield from _matching(plan, arrow.RecordBatch.from_arrays(arrays, schema=schema))
+            yield first, kept, arrow.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _batches(

@@ -8,13 +8,15 @@ latest schema, which may be later than the latest snapshot. Options are always t
 Source: Paimon `AbstractFileStoreTable#tryTimeTravel`, `SnapshotReaderImpl`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from lakesweep.commit.base import list_branch
 from lakesweep.errors import FormatError, RefusedError, UsageError, some_of
 from lakesweep.format.row_entries import RowEntry
 from lakesweep.format.schema import TableSchema
-from lakesweep.format.values.data_type import DataType, type_name
+from lakesweep.format.values.data_type import DataField, DataType, type_name
 from lakesweep.format.values.options import parse_memory_bytes
 from lakesweep.model.paths.allowed import is_external
 from lakesweep.model.reading.casts import unsupported
@@ -32,7 +34,7 @@ from lakesweep.model.reading.visible import (
 )
 from lakesweep.model.roots import BranchListing, Root
 from lakesweep.model.where.facts import ColumnFacts
-from lakesweep.model.where.where import parse_where
+from lakesweep.model.where.where import Where, parse_where
 from lakesweep.runs.parameters.time_travel import Version, resolve
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store
@@ -109,6 +111,44 @@ def plan_read(
         raise RefusedError(f"table {table.ref}: {error}", code=error.code) from error
 
 
+def plan_at(table: Table, root: Root, schema: TableSchema, where: Where, columns: Sequence[str] = ()) -> ReadPlan:
+    """Return what is to be read of a snapshot to look for rows of a condition.
+
+    Args:
+        table: One branch of a table.
+        root: The snapshot.
+        schema: The latest schema of the branch.
+        where: The condition, on the columns of this schema.
+        columns: The columns of the result, beside those of the condition; they may be none.
+
+    Raises:
+        RefusedError: As `plan_read`.
+        StorageError: A request failed.
+    """
+    plan = ReadPlan(
+        table=table.ref.location,
+        branch=table.ref.branch,
+        snapshot_id=root.snapshot.id,
+        tag=None,
+        schema_id=schema.id,
+        fields=schema.fields,
+        partition_keys=schema.partition_keys,
+        primary_keys=schema.primary_keys,
+        columns=_columns(table, schema, columns) if columns else (),
+        schemas={},
+        splits=(),
+        counts=ReadCounts(),
+        where=where,
+    )
+    for column in plan.read_columns:
+        _check_readable(table, column.field)
+    own = list_branch(table.store, table.ref.branch, ("schema",))
+    try:
+        return _planned(table, own, schema, schema, root, plan, names_version=True)
+    except (NotReadableError, FormatError) as error:
+        raise RefusedError(f"table {table.ref}: {error}", code=error.code) from error
+
+
 def _planned(
     table: Table,
     own: BranchListing,
@@ -119,7 +159,7 @@ def _planned(
     *,
     names_version: bool,
 ) -> ReadPlan:
-    """Return the plan with its files."""
+    """Return the plan with its files; `own` has the branch's schemas."""
     store = table.store
     check_options(latest.options, names_version=names_version)
     every = row_files(store, root, with_stats=plan.where is not None)
@@ -146,6 +186,7 @@ def _planned(
         pruned_files=len(every) - len(hidden) - len(files),
         level_0_files=len(hidden),
         level_0_rows=sum(each.entry.row_count for each in hidden),
+        of_partitions=Counter(each.entry.partition for each in every),
     )
     target = parse_memory_bytes(latest.options.get(_TARGET, _TARGET_DEFAULT), _TARGET)
     open_cost = parse_memory_bytes(latest.options.get(_OPEN_COST, _OPEN_COST_DEFAULT), _OPEN_COST)
@@ -168,14 +209,18 @@ def _columns(table: Table, schema: TableSchema, names: Sequence[str] | None) -> 
                 f"table {table.ref}: expected one of the columns {some_of(list(fields))}, found {name!r}",
                 code="no_such_column",
             )
-        if found := _unreadable(fields[name].type):
-            raise RefusedError(
-                f"table {table.ref}: column {name} has the type {found}, which Lakesweep does not read; leave it out",
-                code="unsupported_type",
-            )
+        _check_readable(table, fields[name])
     if len(set(chosen)) < len(chosen) or not chosen:
         raise UsageError(f"table {table.ref}: expected each column once, found {', '.join(chosen) or 'none'}")
     return tuple(ReadColumn(fields[name], name in schema.partition_keys) for name in chosen)
+
+
+def _check_readable(table: Table, field: DataField) -> None:
+    if found := _unreadable(field.type):
+        raise RefusedError(
+            f"table {table.ref}: column {field.name} has the type {found}, which Lakesweep does not read; leave it out",
+            code="unsupported_type",
+        )
 
 
 def _unreadable(type_: DataType) -> str | None:

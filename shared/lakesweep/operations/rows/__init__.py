@@ -1,0 +1,1 @@
+"""Operations that delete rows: find them, and commit deletion vectors."""

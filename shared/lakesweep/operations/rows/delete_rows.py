@@ -1,0 +1,261 @@
+"""`delete-rows`: take rows out of the newest version of a table by deletion vectors, in one commit.
+
+No data file is rewritten. A file of which every row goes leaves the table, and so a partition of which every file does
+is dropped. The rows are looked for in the newest snapshot, before the commit. If another writer commits meanwhile, the
+commit is built on top, provided that each data file with such rows is still there with the same vector. Otherwise those
+that changed are searched again, with those that came since. No change of another writer is ever undone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lakesweep.commit.allowed import refuse_commit
+from lakesweep.commit.base import Base
+from lakesweep.commit.environment import Attempt, Prepared
+from lakesweep.commit.index_files import refuse_external
+from lakesweep.commit.manifest_options import manifests_of
+from lakesweep.commit.next_snapshot import statistics_of
+from lakesweep.errors import RefusedError, StalePlanError, UsageError
+from lakesweep.format.index_manifest_writer import RawIndex
+from lakesweep.model.commits.report import MadeCommit
+from lakesweep.model.commits.rows import RowsReport
+from lakesweep.model.reading.plan import ReadFile
+from lakesweep.model.report import RunReport
+from lakesweep.model.safety import ORPHAN_AGE_MS
+from lakesweep.model.where.where import Where, parse_where
+from lakesweep.operations.rows.arguments import DeleteRowsArguments
+from lakesweep.operations.rows.checks import check_condition, check_table, stated_width
+from lakesweep.operations.rows.commit import NewIndex, leaving_of, prepared
+from lakesweep.operations.rows.engine import LocalEngine, RowsEngine
+from lakesweep.operations.rows.groups import Group, groups_of, width_of
+from lakesweep.operations.rows.search import Found, Search
+from lakesweep.operations.rows.summary import partitions_of, sample_of
+from lakesweep.operations.rows.writing import WrittenGroup
+from lakesweep.runs.committing.opened import Opened, opened
+from lakesweep.runs.committing.run import CommitRun
+from lakesweep.runs.fleet import rule_of, ruling_of
+from lakesweep.runs.reports import refused, report_of
+from lakesweep.runs.session import NOT_EXECUTABLE, Table
+from lakesweep.storage.clock import Stopwatch
+from lakesweep.storage.wrappers.remembering import RememberingStore
+from lakesweep.table.contents.index import index_of
+from lakesweep.table.contents.strict import StrictMetadata
+from lakesweep.table.paths import TablePaths
+
+OPERATION = "delete-rows"
+_UTC = "UTC"
+
+
+def delete_rows(
+    table: Table, arguments: DeleteRowsArguments, *, execute: bool, engine: RowsEngine | None = None
+) -> RunReport:
+    """Delete the rows of a condition from a branch, or say which rows a call would delete.
+
+    Args:
+        table: One branch of a table.
+        arguments: What the caller asked for.
+        execute: If false, nothing changes.
+        engine: Searches data files and writes index files; by default this process.
+
+    Raises:
+        UsageError: The condition is not valid (`bad_where`).
+        StorageError: A request failed before anything was committed.
+        LeaseHeldError: Another run maintains the table.
+    """
+    try:
+        target = opened(table, OPERATION, execute=execute)
+        declared = arguments.zone or rule_of(ruling_of(table)).time_zone
+        where = parse_where(arguments.where, target.schema.fields, zone=declared or _UTC)
+        check_table(target.schema)
+        check_condition(where, zone=declared, confirm=arguments.confirm)
+        task = _Task(table, arguments, where, engine or LocalEngine(table))
+        if target.base is None or where.always is False:
+            return replace(report_of(table, OPERATION, "nothing_to_do", None), commits=task.report())
+        return _Execution(target, task).report() if execute else _planned(target, target.base, task)
+    except RefusedError as error:
+        return refused(table, OPERATION, error)
+
+
+class _Task:
+    """What a call deletes, on any snapshot."""
+
+    def __init__(self, table: Table, arguments: DeleteRowsArguments, where: Where, engine: RowsEngine) -> None:
+        self.arguments = arguments
+        self.table = table
+        if not isinstance(table.store, RememberingStore):
+            self.table = replace(table, store=RememberingStore(table.store, table.memory, {}))
+        self.where = where
+        self.search = Search(self.table, engine, where)
+        self.engine = engine
+
+    def warnings(self, base: Base) -> tuple[str, ...]:
+        """Return the warnings of a commit that a table allows.
+
+        Raises:
+            RefusedError: It does not allow the commit.
+        """
+        check_table(base.schema)
+        refuse_external(self.table.store, base.schema)
+        newest, given = base.root, self.arguments
+        return refuse_commit(
+            base.schema, newest.snapshot, newest.body, given.catalog.type, "delete_rows", given.fallback_reappears
+        )
+
+    def index(self, base: Base) -> RawIndex | None:
+        """Return the index manifest of a snapshot."""
+        corrupt = StrictMetadata(self.table.store, str(self.table.ref)).corrupt
+        return index_of(self.table.store, base.root.snapshot, corrupt)
+
+    def groups(self, base: Base, index: RawIndex | None, found: Found) -> tuple[Group, ...]:
+        """Return the index files to write."""
+        width = width_of(index, stated_width(base.schema))
+        return groups_of((match.change for match in found.matches), index, TablePaths(base.schema), width)
+
+    def report(self, base: Base | None = None, found: Found | None = None, groups: Sequence[Group] = ()) -> RowsReport:
+        """Return what a report says."""
+        where, given = self.where, self.arguments
+        report = RowsReport(
+            condition=where.text if given.keep_condition else str(where),
+            zone=where.zone if where.depends_on_zone else None,
+            catalog=given.catalog.type,
+        )
+        if base is None or found is None:
+            return report
+        return replace(
+            report,
+            partitions=partitions_of(base.schema, found),
+            all_files=found.plan.counts.files + found.plan.counts.pruned_files,
+            searched_files=self.search.searched_files,
+            index_files=sum(len(group.former) for group in groups),
+        )
+
+
+def _planned(target: Opened, base: Base, task: _Task) -> RunReport:
+    table, warnings = target.table, list[str]()
+    try:
+        warnings += task.warnings(base)
+    except RefusedError as error:
+        warnings.append(f"{NOT_EXECUTABLE}: {error}")
+    found = task.search.at(base.root, base.schema)
+    groups = task.groups(base, task.index(base), found)
+    commits = task.report(base, found, groups)
+    if task.arguments.show_rows:
+        commits = replace(commits, sample=sample_of(task.table, base, task.where, found))
+    report = report_of(table, OPERATION, "planned" if found.matches else "nothing_to_do", None)
+    return replace(report, commits=commits, warnings=tuple(warnings))
+
+
+class _Execution:
+    """One execution: one commit."""
+
+    def __init__(self, target: Opened, task: _Task) -> None:
+        self._target, self._task = target, task
+        given = task.arguments
+        self._options = {**target.schema.options, **given.options}
+        self._run = CommitRun(
+            target, OPERATION, self._options, has_lock=given.catalog.has_lock, unattended=False, show=self._shown
+        )
+        self._written: dict[tuple[object, ...], tuple[Group, WrittenGroup]] = {}
+        """What earlier attempts have written, and `_since` when."""
+        self._since = Stopwatch()
+        self._report = task.report()
+        self._whole: Sequence[ReadFile] = ()
+        """The data files that leave the table."""
+
+    def report(self) -> RunReport:
+        """Commit, and return the report, which is stored if anything was committed or may have been."""
+        return self._run.report(lambda: self._run.commit(self._prepare, self._noted))
+
+    def _prepare(self, attempt: Attempt) -> Prepared | None:
+        base, task, table = attempt.base, self._task, self._task.table
+        self._check_schema(base)
+        for warning in task.warnings(base):
+            self._run.warn(warning)
+        found = task.search.at(base.root, base.schema)
+        index = task.index(base)
+        groups = task.groups(base, index, found)
+        self._report = task.report(base, found, groups)
+        if not found.matches:
+            return None
+        written, is_reused = self._write(attempt, groups, found)
+        self._whole = [match.file for match in found.matches if match.is_whole]
+        leaving = leaving_of(attempt, table.store, str(table.ref), self._whole)
+        statistics, lost = statistics_of(table.store, base.root.snapshot, base.schema)
+        if lost is not None:
+            self._run.warn(lost)
+        entries = [entry for each in written for entry in each.entries]
+        self._report = replace(
+            self._report,
+            written_files=len(entries),
+            written_bytes=sum(entry.file_size for entry in entries),
+            reused_attempt=is_reused,
+        )
+        since = self._since if entries else None
+        return prepared(
+            attempt, NewIndex(index, groups, written), leaving, manifests_of(self._options), statistics, since
+        )
+
+    def _check_schema(self, base: Base) -> None:
+        """Make sure that the columns of the condition are still the same.
+
+        Raises:
+            StalePlanError: They are not.
+        """
+        given = self._task.arguments
+        try:
+            where = parse_where(given.where, base.schema.fields, zone=self._task.where.zone)
+        except UsageError as error:
+            where, why = None, f": {error}"
+        else:
+            why = ""
+        if where != self._task.where:
+            raise StalePlanError(
+                f"table {self._target.table.ref}: schema {base.schema.id} has changed columns of the condition since "
+                f"the call began{why}; run again"
+            )
+
+    def _write(self, attempt: Attempt, groups: Sequence[Group], found: Found) -> tuple[Sequence[WrittenGroup], bool]:
+        """Write index files, or use those of an earlier attempt; tell whether any was used again.
+
+        Raises:
+            RefusedError: Vectors got other rows than were found (`corrupt_vectors`).
+        """
+        is_late = self._since.elapsed_ms() > ORPHAN_AGE_MS // 2
+        if not attempt.may_reuse or attempt.base.is_restart or is_late:
+            self._written = {}
+        if not self._written:
+            self._since = Stopwatch()
+        schema = attempt.base.schema
+        keys = [(schema.id, group.partition, group.bucket, group.former, tuple(group.positions)) for group in groups]
+        fresh = [
+            (key, group)
+            for key, group in zip(keys, groups, strict=True)
+            if group.writes and (key not in self._written or self._written[key][0] != group)
+        ]
+        made = self._task.engine.write(schema, [group for _, group in fresh]) if fresh else ()
+        for (key, group), written in zip(fresh, made, strict=True):
+            self._written[key] = group, written
+        all_written = [
+            self._written[key][1] if group.writes else WrittenGroup() for key, group in zip(keys, groups, strict=True)
+        ]
+        expected = sum(match.count for match in found.matches if not match.is_whole)
+        changed = sum(each.changed_rows for each in all_written)
+        if changed != expected:
+            raise RefusedError(
+                f"table {self._target.table.ref}: expected {expected} rows more in deletion vectors, found {changed}; "
+                "nothing is committed",
+                code="corrupt_vectors",
+            )
+        return all_written, found.is_reused or len(fresh) < sum(group.writes for group in groups)
+
+    def _noted(self, made: MadeCommit) -> MadeCommit:
+        return replace(
+            made,
+            partitions=sum(each.loses_all for each in self._report.partitions),
+            rows=self._report.rows,
+            files=len(self._whole),
+            bytes=sum(file.size_bytes for file in self._whole),
+        )
+
+    def _shown(self, report: RunReport, made: tuple[MadeCommit, ...]) -> RunReport:
+        return replace(report, commits=replace(self._report, made=made))
