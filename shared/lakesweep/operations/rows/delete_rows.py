@@ -21,22 +21,20 @@ from lakesweep.model.commits.report import MadeCommit
 from lakesweep.model.commits.rows import RowsReport
 from lakesweep.model.reading.plan import ReadFile
 from lakesweep.model.report import RunReport
-from lakesweep.model.safety import ORPHAN_AGE_MS
 from lakesweep.model.where.where import Where, parse_where
 from lakesweep.operations.rows.arguments import DeleteRowsArguments
 from lakesweep.operations.rows.checks import check_condition, check_table, stated_width
 from lakesweep.operations.rows.commit import NewIndex, leaving_of, prepared
 from lakesweep.operations.rows.engine import LocalEngine, RowsEngine
 from lakesweep.operations.rows.groups import Group, groups_of, width_of
+from lakesweep.operations.rows.rewriting import Rewriting
 from lakesweep.operations.rows.search import Found, Search
 from lakesweep.operations.rows.summary import partitions_of, sample_of
-from lakesweep.operations.rows.writing import WrittenGroup
 from lakesweep.runs.committing.opened import Opened, opened
 from lakesweep.runs.committing.run import CommitRun
 from lakesweep.runs.fleet import rule_of, ruling_of
 from lakesweep.runs.reports import refused, report_of
 from lakesweep.runs.session import NOT_EXECUTABLE, Table
-from lakesweep.storage.clock import Stopwatch
 from lakesweep.storage.wrappers.remembering import RememberingStore
 from lakesweep.table.contents.index import index_of
 from lakesweep.table.contents.strict import StrictMetadata
@@ -155,9 +153,7 @@ class _Execution:
         self._run = CommitRun(
             target, OPERATION, self._options, has_lock=given.catalog.has_lock, unattended=False, show=self._shown
         )
-        self._written: dict[tuple[object, ...], tuple[Group, WrittenGroup]] = {}
-        """What earlier attempts have written, and `_since` when."""
-        self._since = Stopwatch()
+        self._rewriting = Rewriting(target.table, task.engine)
         self._report = task.report()
         self._whole: Sequence[ReadFile] = ()
         """The data files that leave the table."""
@@ -177,23 +173,22 @@ class _Execution:
         self._report = task.report(base, found, groups)
         if not found.matches:
             return None
-        written, is_reused = self._write(attempt, groups, found)
+        written = self._rewriting.write(
+            attempt, groups, sum(match.count for match in found.matches if not match.is_whole)
+        )
         self._whole = [match.file for match in found.matches if match.is_whole]
         leaving = leaving_of(attempt, table.store, str(table.ref), self._whole)
         statistics, lost = statistics_of(table.store, base.root.snapshot, base.schema)
         if lost is not None:
             self._run.warn(lost)
-        entries = [entry for each in written for entry in each.entries]
         self._report = replace(
             self._report,
-            written_files=len(entries),
-            written_bytes=sum(entry.file_size for entry in entries),
-            reused_attempt=is_reused,
+            written_files=written.files,
+            written_bytes=written.bytes,
+            reused_attempt=found.is_reused or written.is_reused,
         )
-        since = self._since if entries else None
-        return prepared(
-            attempt, NewIndex(index, groups, written), leaving, manifests_of(self._options), statistics, since
-        )
+        new = NewIndex(index, groups, written.groups)
+        return prepared(attempt, new, leaving, manifests_of(self._options), statistics, written.since)
 
     def _check_schema(self, base: Base) -> None:
         """Make sure that the columns of the condition are still the same.
@@ -213,40 +208,6 @@ class _Execution:
                 f"table {self._target.table.ref}: schema {base.schema.id} has changed columns of the condition since "
                 f"the call began{why}; run again"
             )
-
-    def _write(self, attempt: Attempt, groups: Sequence[Group], found: Found) -> tuple[Sequence[WrittenGroup], bool]:
-        """Write index files, or use those of an earlier attempt; tell whether any was used again.
-
-        Raises:
-            RefusedError: Vectors got other rows than were found (`corrupt_vectors`).
-        """
-        is_late = self._since.elapsed_ms() > ORPHAN_AGE_MS // 2
-        if not attempt.may_reuse or attempt.base.is_restart or is_late:
-            self._written = {}
-        if not self._written:
-            self._since = Stopwatch()
-        schema = attempt.base.schema
-        keys = [(schema.id, group.partition, group.bucket, group.former, tuple(group.positions)) for group in groups]
-        fresh = [
-            (key, group)
-            for key, group in zip(keys, groups, strict=True)
-            if group.writes and (key not in self._written or self._written[key][0] != group)
-        ]
-        made = self._task.engine.write(schema, [group for _, group in fresh]) if fresh else ()
-        for (key, group), written in zip(fresh, made, strict=True):
-            self._written[key] = group, written
-        all_written = [
-            self._written[key][1] if group.writes else WrittenGroup() for key, group in zip(keys, groups, strict=True)
-        ]
-        expected = sum(match.count for match in found.matches if not match.is_whole)
-        changed = sum(each.changed_rows for each in all_written)
-        if changed != expected:
-            raise RefusedError(
-                f"table {self._target.table.ref}: expected {expected} rows more in deletion vectors, found {changed}; "
-                "nothing is committed",
-                code="corrupt_vectors",
-            )
-        return all_written, found.is_reused or len(fresh) < sum(group.writes for group in groups)
 
     def _noted(self, made: MadeCommit) -> MadeCommit:
         return replace(
