@@ -9,7 +9,7 @@ Source: Paimon `AbstractFileStoreTable#tryTimeTravel`, `SnapshotReaderImpl`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from lakesweep.commit.base import list_branch
@@ -106,7 +106,7 @@ def plan_read(
     if root is None:
         return plan
     try:
-        return _planned(table, own, latest, schema, root, plan, names_version=bool(version.given()))
+        return _planned(table, lambda: own, latest, schema, root, plan, names_version=bool(version.given()))
     except (NotReadableError, FormatError) as error:
         raise RefusedError(f"table {table.ref}: {error}", code=error.code) from error
 
@@ -142,7 +142,10 @@ def plan_at(table: Table, root: Root, schema: TableSchema, where: Where, columns
     )
     for column in plan.read_columns:
         _check_readable(table, column.field)
-    own = list_branch(table.store, table.ref.branch, ("schema",))
+
+    def own() -> BranchListing:
+        return list_branch(table.store, table.ref.branch, ("schema",))
+
     try:
         return _planned(table, own, schema, schema, root, plan, names_version=True)
     except (NotReadableError, FormatError) as error:
@@ -151,7 +154,7 @@ def plan_at(table: Table, root: Root, schema: TableSchema, where: Where, columns
 
 def _planned(
     table: Table,
-    own: BranchListing,
+    own: Callable[[], BranchListing],
     latest: TableSchema,
     schema: TableSchema,
     root: Root,
@@ -159,7 +162,7 @@ def _planned(
     *,
     names_version: bool,
 ) -> ReadPlan:
-    """Return the plan with its files; `own` has the branch's schemas."""
+    """Return the plan with its files; `own` lists the branch's schemas, if some file has an earlier one."""
     store = table.store
     check_options(latest.options, names_version=names_version)
     every = row_files(store, root, with_stats=plan.where is not None)
@@ -290,12 +293,13 @@ def _format(store: Store, name: str) -> str:
 
 
 def _schemas(
-    store: Store, own: BranchListing, known: Iterable[TableSchema], entries: Iterable[RowEntry]
+    store: Store, own: Callable[[], BranchListing], known: Iterable[TableSchema], entries: Iterable[RowEntry]
 ) -> Mapping[int, TableSchema]:
     """Return each schema with which a file was written, by id."""
     wanted = {each.schema_id for each in entries}
     found = {schema.id: schema for schema in known if schema.id in wanted}
-    return found | read_schemas(store, own, sorted(wanted - found.keys()))
+    missing = sorted(wanted - found.keys())
+    return found | read_schemas(store, own(), missing) if missing else found
 
 
 def _check_casts(table: Table, plan: ReadPlan) -> None:

@@ -1,0 +1,27 @@
+"""The requests of a deletion, one by one."""
+
+from pathlib import Path
+
+from tests.support.deleting import DeletingTable
+from tests.support.faulty_store import FaultyStore, Switch
+
+
+def test_what_a_deletion_asks_for(tmp_path: Path) -> None:
+    """Two of three data files have such rows; statistics say nothing. All have vectors, in one index file."""
+    table = DeletingTable(tmp_path)
+    for number in range(3):
+        table.add("a", range(number * 10, number * 10 + 10))
+    table.delete("id IN (1, 11, 21)")
+    switch = Switch()
+    report = table.delete("id IN (2, 12)", FaultyStore(table.store, switch, "table"))
+    assert report.status == "done"
+    asked = [call.removeprefix("table ") for call in switch.calls]
+    of = {
+        folder: [each.split(" ")[0] for each in asked if each.split(" ")[1].startswith(folder)]
+        for folder in ("schema/", "snapshot/", "manifest/", "index/")
+    }
+    assert of["schema/"] == ["list", "read", "list"], "the newest one, and again before the commit"
+    assert of["snapshot/"] == ["list", "read", "list", "read", "put", "list", "read", "put"], "the last two are the hint"
+    assert of["manifest/"] == ["read"] * (2 + 3 + 1) + ["put"] * 3, "each list and manifest is read once"
+    assert of["index/"] == ["read", "read", "put"], "to search, and to write anew"
+    assert len([each for each in asked if each.split(" ")[1].startswith("dt=a/")]) <= 6
