@@ -1,7 +1,7 @@
 """Read the small JSON documents: roots, tags with their time to live, consumers, schemas."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -51,6 +51,21 @@ def read_roots(store: Store, refs: Iterable[RootRef]) -> Documents:
             snapshot, data = parsed(store, ref.path, body, partial(_parse_root, store.location, ref))
             roots.append(Root(ref, snapshot, data))
     return Documents(tuple(roots), tuple(vanished))
+
+
+def read_each_root(store: Store, refs: Sequence[RootRef]) -> Mapping[str, Root | RefusedError | None]:
+    """Return path -> root, why it is none, or `None` if it vanished since it was listed.
+
+    Raises:
+        StorageError: A read failed, and the document was not merely absent.
+    """
+    try:
+        found = read_roots(store, refs)
+    except RefusedError as error:
+        if len(refs) == 1:
+            return {refs[0].path: error}
+        return {path: root for ref in refs for path, root in read_each_root(store, [ref]).items()}
+    return {ref.path: None for ref in refs} | {root.ref.path: root for root in found.roots}
 
 
 def _parse_root(location: str, ref: RootRef, data: bytes, path: str) -> Snapshot:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lakesweep.format.codec import to_json
-from lakesweep.operations.inspect.ruling import ShownRuling
+from lakesweep.operations.lifetimes.ruling import ShownRuling
 
 CHECKS = (
     "roots",

@@ -12,7 +12,7 @@ from lakesweep.model.paths.file_class import FileClasses
 from lakesweep.model.paths.layout import layout_of
 from lakesweep.model.roots import Root, TableListing
 from lakesweep.model.safety import ORPHAN_AGE_MS
-from lakesweep.operations.inspect.lifetimes import Lifetimes
+from lakesweep.operations.lifetimes.lifetimes import Lifetimes
 from lakesweep.operations.orphans.rules.orphans import Rules, Sorting
 from lakesweep.runs.session import Table
 from lakesweep.table.documents import read_all_schemas

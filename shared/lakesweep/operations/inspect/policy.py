@@ -11,7 +11,7 @@ from typing import Literal
 from lakesweep.errors import MaintenanceError, UsageError
 from lakesweep.format.codec import to_json
 from lakesweep.model.policy import FleetPolicy, FleetRule, SnapshotRetention
-from lakesweep.operations.inspect.ruling import FIELDS, ShownRuling, StatedField, show_ruling, value_of
+from lakesweep.operations.lifetimes.ruling import FIELDS, ShownRuling, StatedField, show_ruling, value_of
 from lakesweep.runs.fleet import Ruling, limited, read_policy, rule_of
 from lakesweep.runs.parameters.retention_options import ExpireArguments, is_stated, snapshot_retention
 from lakesweep.runs.parameters.times import say_span

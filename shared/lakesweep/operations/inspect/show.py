@@ -11,7 +11,6 @@ from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.operations.inspect.deleted_rows import deleted_rows
 from lakesweep.operations.inspect.files import newest_first, read_all
 from lakesweep.operations.inspect.pins import find_pins, measure_pins
-from lakesweep.operations.inspect.ruling import shown_ruling
 from lakesweep.operations.inspect.table_summary import (
     ShownHint,
     ShownLive,
@@ -22,6 +21,7 @@ from lakesweep.operations.inspect.table_summary import (
     ShownVersion,
     TableSummary,
 )
+from lakesweep.operations.lifetimes.ruling import shown_ruling
 from lakesweep.operations.manifests.rules.due import is_compacted, length_in, stated_for, thresholds_of
 from lakesweep.operations.retention.expire_snapshots import capped_range, choose_range
 from lakesweep.operations.retention.rules.snapshot_cap import forgotten_users, last_of_user, newest_by_user

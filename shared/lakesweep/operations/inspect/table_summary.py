@@ -6,7 +6,7 @@ from typing import Literal
 
 from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
 from lakesweep.operations.inspect.deleted_rows import DeletedRows
-from lakesweep.operations.inspect.ruling import ShownRuling
+from lakesweep.operations.lifetimes.ruling import ShownRuling
 
 
 @dataclass(frozen=True, slots=True)

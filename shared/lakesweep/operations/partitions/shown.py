@@ -3,7 +3,7 @@
 Its files stay while one of them does. A dry run says so, since "dropped" sounds like "deleted".
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from lakesweep.errors import FormatError, RefusedError
@@ -12,7 +12,7 @@ from lakesweep.model.partitions.expiry import PartitionFacts
 from lakesweep.model.roots import MAIN, Root, RootRef
 from lakesweep.runs.view import TableView
 from lakesweep.table.contents.contents import Contents
-from lakesweep.table.documents import read_roots, read_schema
+from lakesweep.table.documents import read_each_root, read_schema
 
 
 def roots_that_show(view: TableView, contents: Contents, is_meant: Callable[[PartitionFacts], bool]) -> tuple[str, ...]:
@@ -31,7 +31,7 @@ def roots_that_show(view: TableView, contents: Contents, is_meant: Callable[[Par
     """
     own = (view.own.name, MAIN)
     refs = sorted(view.listing.roots(), key=lambda ref: own.index(ref.branch) if ref.branch in own else len(own))
-    documents = _documents(view, refs)
+    documents = read_each_root(view.table.store, refs)
     with suppress(RefusedError):  # then each root is looked at by itself
         contents.fetch(root.snapshot for root in documents.values() if isinstance(root, Root))
     alike = {branch: _is_alike(view, branch) for branch in {ref.branch for ref in refs}}
@@ -47,18 +47,6 @@ def roots_that_show(view: TableView, contents: Contents, is_meant: Callable[[Par
         return any(facts.files and (is_meant(facts) or not alike[ref.branch]) for facts in partitions)
 
     return tuple(roots_in_words(ref for ref in refs if shows(ref)))
-
-
-def _documents(view: TableView, refs: Sequence[RootRef]) -> Mapping[str, Root | RefusedError | None]:
-    """Return path -> root; `None`: it vanished since it was listed."""
-    store = view.table.store
-    try:
-        found = read_roots(store, refs)
-    except RefusedError as error:
-        if len(refs) == 1:
-            return {refs[0].path: error}
-        return {path: root for ref in refs for path, root in _documents(view, [ref]).items()}
-    return {ref.path: None for ref in refs} | {root.ref.path: root for root in found.roots}
 
 
 def _is_alike(view: TableView, branch: str) -> bool:

@@ -20,7 +20,7 @@ from lakesweep.operations.inspect.check.files import file_findings
 from lakesweep.operations.inspect.check.retention import retention_findings
 from lakesweep.operations.inspect.check.roots import readable_roots, schema_findings
 from lakesweep.operations.inspect.health import Finding, TableHealth, command, expire_down_to, listed, restore
-from lakesweep.operations.inspect.ruling import shown_ruling
+from lakesweep.operations.lifetimes.ruling import shown_ruling
 from lakesweep.operations.repair.hints import WHY, Hint, wrong_hints
 from lakesweep.runs.fleet import Ruling, may_delete, ruling_of
 from lakesweep.runs.parameters.times import say_time

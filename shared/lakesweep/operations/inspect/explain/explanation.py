@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lakesweep.format.codec import to_json
-from lakesweep.operations.inspect.ruling import ShownRuling
+from lakesweep.operations.lifetimes.ruling import ShownRuling
 
 Status = Literal["live", "referenced", "document", "protected", "orphan", "missing", "deleted", "gone"]
 

@@ -18,8 +18,8 @@ from lakesweep.model.damage import LOST_HISTORIES, lost_histories
 from lakesweep.model.paths.layout import nested_folder
 from lakesweep.model.roots import MAIN, Root, base_name
 from lakesweep.operations.inspect.judging import Judging, judge
-from lakesweep.operations.inspect.lifetimes import Lifetimes
-from lakesweep.operations.inspect.ruling import ShownRuling
+from lakesweep.operations.lifetimes.lifetimes import Lifetimes
+from lakesweep.operations.lifetimes.ruling import ShownRuling
 from lakesweep.operations.orphans.rules.orphans import SAMPLE
 from lakesweep.runs.damage import warnings_of
 from lakesweep.runs.session import Table

@@ -15,7 +15,7 @@ from lakesweep.format.tag import Tag
 from lakesweep.format.values.zone import latest_ms
 from lakesweep.model.policy import ChangelogRetention, KeepRules, SnapshotRetention
 from lakesweep.model.roots import MAIN, BranchListing, DocumentRef, Root, RootRef, TableListing, branch_dir
-from lakesweep.operations.inspect.ruling import shown_ruling
+from lakesweep.operations.lifetimes.ruling import shown_ruling
 from lakesweep.operations.retention.rules.due import Due, changelogs_due, snapshots_due, with_floor
 from lakesweep.operations.retention.rules.snapshot_cap import newest_by_user
 from lakesweep.operations.tags.options import declared_zone, expires_by_time

@@ -1,0 +1,1 @@
+"""How long roots are kept, by the rules of a pass."""
