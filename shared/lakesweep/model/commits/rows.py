@@ -6,6 +6,7 @@ No data file is rewritten. Older snapshots, tags and branches may still show the
 from dataclasses import dataclass, field
 
 from lakesweep.model.commits.report import CommitsReport
+from lakesweep.model.commits.shown import ShownBy
 
 SHOWN = 10_000
 """A document lists partitions up to this number; counts are of all of them."""
@@ -55,8 +56,8 @@ class RowsReport(CommitsReport):
     written_files: int = 0
     """New index files."""
     written_bytes: int = 0
-    shown_by: tuple[str, ...] | None = None
-    """The snapshots, tags and branches, in words, that still show such rows after the commit; `None`: nobody looked."""
+    shown_by: tuple[ShownBy, ...] | None = None
+    """Who still shows such rows after the commit, or may show some; `None`: nobody looked."""
     sample: tuple[str, ...] = field(default=(), repr=False)
     """A few of the rows as JSON, for a dry run that asks for them. They are never stored."""
     reused_attempt: bool = False
@@ -91,7 +92,7 @@ class RowsReport(CommitsReport):
             "partitions": [each.to_json() for each in self.partitions[:SHOWN]],
             "index_files": self.index_files,
             "written": {"index_files": self.written_files, "bytes": self.written_bytes},
-            "shown_by": None if self.shown_by is None else list(self.shown_by),
+            "shown_by": None if self.shown_by is None else [each.to_json() for each in self.shown_by],
             "reused_attempt": self.reused_attempt,
             **CommitsReport.to_json(self),
         }

@@ -29,6 +29,7 @@ from lakesweep.operations.rows.engine import LocalEngine, RowsEngine
 from lakesweep.operations.rows.groups import Group, groups_of, width_of
 from lakesweep.operations.rows.rewriting import Rewriting
 from lakesweep.operations.rows.search import Found, Search
+from lakesweep.operations.rows.shown import roots_that_show
 from lakesweep.operations.rows.summary import partitions_of, sample_of
 from lakesweep.runs.committing.opened import Opened, opened
 from lakesweep.runs.committing.run import CommitRun
@@ -136,7 +137,7 @@ def _planned(target: Opened, base: Base, task: _Task) -> RunReport:
         warnings.append(f"{NOT_EXECUTABLE}: {error}")
     found = task.search.at(base.root, base.schema)
     groups = task.groups(base, task.index(base), found)
-    commits = task.report(base, found, groups)
+    commits = replace(task.report(base, found, groups), shown_by=roots_that_show(target.whole(), found))
     if task.arguments.show_rows:
         commits = replace(commits, sample=sample_of(task.table, base, task.where, found))
     report = report_of(table, OPERATION, "planned" if found.matches else "nothing_to_do", None)

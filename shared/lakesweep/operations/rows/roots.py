@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import reduce
 from hashlib import blake2b
 from operator import or_
-from typing import Protocol
 
 from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, RefusedError
 from lakesweep.format.identity_digests import SIZE, Digests
@@ -24,6 +23,7 @@ from lakesweep.model.vectors import LocatedVector
 from lakesweep.model.where.facts import ColumnFacts, ColumnRange
 from lakesweep.operations.reading.arrow import stores_of
 from lakesweep.operations.rows.schemas import BranchSchemas
+from lakesweep.operations.rows.search import Match
 from lakesweep.runs.view import TableView
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.paths import TablePaths
@@ -31,22 +31,10 @@ from lakesweep.table.reach.holders import Holders
 from lakesweep.table.vectors import locate, read_vectors
 
 
-class Matched(Protocol):
-    """The rows of a condition in one data file."""
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-
-    @property
-    def blob(self) -> bytes | None:
-        """Their positions, as the bytes of a deletion vector; `None`: all rows that were not deleted before."""
-
-
 class RowsInRoots:
     """Looks for rows in some roots. A set of roots is a number with one bit for each; see `Holders`."""
 
-    def __init__(self, view: TableView, plan: ReadPlan, touched: Mapping[str, Matched], roots: Sequence[Root]) -> None:
+    def __init__(self, view: TableView, plan: ReadPlan, touched: Mapping[str, Match], roots: Sequence[Root]) -> None:
         """Look.
 
         Args:

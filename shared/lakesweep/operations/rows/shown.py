@@ -17,23 +17,22 @@ from itertools import groupby
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
 from lakesweep.model.commits.root_words import roots_in_words
 from lakesweep.model.commits.shown import ShownBy
-from lakesweep.model.reading.plan import ReadPlan
 from lakesweep.model.roots import MAIN, Root, RootRef
 from lakesweep.operations.lifetimes.lifetimes import Lifetimes, Until
-from lakesweep.operations.rows.roots import Matched, RowsInRoots
+from lakesweep.operations.rows.roots import RowsInRoots
+from lakesweep.operations.rows.search import Found
 from lakesweep.runs.view import TableView
 from lakesweep.table.documents import read_each_root
 
 
-def roots_that_show(view: TableView, plan: ReadPlan, touched: Mapping[str, Matched]) -> tuple[ShownBy, ...]:
+def roots_that_show(view: TableView, found: Found) -> tuple[ShownBy, ...]:
     """Return the roots of all branches that show some rows, or may show some; the branch of the call first.
 
     The newest snapshot is among them: it becomes an older one.
 
     Args:
         view: The table, with all of its roots.
-        plan: How the newest snapshot of the branch was searched, with the condition.
-        touched: Path of a data file with such rows -> the rows.
+        found: What the newest snapshot of the branch has.
 
     Raises:
         StorageError: A request failed.
@@ -43,8 +42,8 @@ def roots_that_show(view: TableView, plan: ReadPlan, touched: Mapping[str, Match
     documents = read_each_root(view.table.store, refs)
     roots = [root for ref in refs if isinstance(root := documents[ref.path], Root)]
     unread = {ref.path for ref in refs if isinstance(documents[ref.path], RefusedError)}
-    found = RowsInRoots(view, plan, touched, roots)
-    shows, may_show = found.showing, found.maybe_showing | unread
+    search = RowsInRoots(view, found.plan, {match.file.path: match for match in found.matches}, roots)
+    shows, may_show = search.showing, search.maybe_showing | unread
     chosen = [ref for ref in refs if ref.path in shows or ref.path in may_show]
     untils = _untils(view, {root.ref.path: root for root in roots}, [ref for ref in chosen if ref.path not in unread])
     return tuple(_grouped(chosen, shows, untils))

@@ -1,6 +1,6 @@
 """Which roots still show rows that a deletion takes out, in a table in memory."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,10 @@ from pypaimon import CatalogFactory, Schema
 from lakesweep.errors import StorageError
 from lakesweep.format.vectors.vector import vector_of
 from lakesweep.operations.reading.plan import plan_read
+from lakesweep.operations.rows.search import Found, Match
 from lakesweep.operations.rows.shown import roots_that_show
 from lakesweep.runs.parameters.time_travel import Version
+from lakesweep.runs.session import Table
 from lakesweep.runs.view import begin
 from lakesweep.storage.local.store import LocalStore
 from tests.support.faulty_store import Switch
@@ -26,10 +28,15 @@ ROW_7 = "v = 'v00007'"
 """Position 7 of each file."""
 
 
-@dataclass(frozen=True)
-class Match:
-    count: int
-    blob: bytes | None
+def found_of(table: Table, where: str, positions: Mapping[str, tuple[int, ...] | None]) -> Found:
+    """Return a search of the newest snapshot that has found these rows: path of a file -> positions, `None` for all."""
+    plan = plan_read(table, Version(), where=where)
+    files = {file.path: file for split in plan.splits for file in split.files}
+    matches = [
+        Match(files[path], 1 if rows is None else len(rows), None if rows is None else bytes(vector_of(rows, 32).blob))
+        for path, rows in positions.items()
+    ]
+    return Found(plan, tuple(matches))
 
 
 class RowsWorld(World):
@@ -42,10 +49,8 @@ class RowsWorld(World):
     def shown(self, *symbols: str, where: str = ROW_7, positions: tuple[int, ...] | None = (7,)) -> list[str]:
         """Return who shows these rows of some files, `?` for who may show some, and until when."""
         table = self.maintainer().table
-        match = Match(1, None) if positions is None else Match(len(positions), bytes(vector_of(positions, 32).blob))
-        plan = plan_read(table, Version(), where=where)
-        touched = {self.table.on_branch(self.branch).path(symbol): match for symbol in symbols}
-        self.found = roots_that_show(begin(table, "delete-rows"), plan, touched)
+        found = found_of(table, where, {self.table.path(symbol): positions for symbol in symbols})
+        self.found = roots_that_show(begin(table, "delete-rows"), found)
         return [each.roots + ("" if each.is_certain else " ?") for each in self.found]
 
     def has_row_7(self, version: Version) -> bool:
@@ -166,14 +171,12 @@ def test_a_request_that_fails_is_no_answer() -> None:
     world.table.tag("t", ttl=timedelta(days=1))
     world.table.branch("b", from_tag="t").commit("+B", index={"I": {"A": [1, 7]}})
     world.table.commit("-A", "+C", kind="COMPACT")
-    plan = plan_read(world.maintainer().table, Version(), where=ROW_7)
-    match = {world.table.path("C"): Match(1, bytes(vector_of((7,), 32).blob))}
+    found = found_of(world.maintainer().table, ROW_7, {world.table.path("C"): (7,)})
 
     def look(switch: Switch) -> int:
         view = begin(world.maintainer(switch).table, "delete-rows")
         before = len(switch.calls)
-        found = roots_that_show(view, plan, match)
-        assert [each.is_certain for each in found] == [False, True, False, False, False]
+        assert [each.is_certain for each in roots_that_show(view, found)] == [False, True, False, False, False]
         return before
 
     whole = Switch()
@@ -220,7 +223,7 @@ def test_statistics_rule_files_out(tmp_path: Path) -> None:
         ("n IS NULL", []),
         ("s LIKE 'd%'", ["snapshot 2 ?"]),
     ):
-        found = roots_that_show(begin(opened, "delete-rows"), plan_read(opened, Version(), where=where), {})
+        found = roots_that_show(begin(opened, "delete-rows"), found_of(opened, where, {}))
         assert [each.roots + ("" if each.is_certain else " ?") for each in found] == expected, where
 
 
