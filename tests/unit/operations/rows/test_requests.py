@@ -21,7 +21,7 @@ def test_what_a_deletion_asks_for(tmp_path: Path) -> None:
         for folder in ("schema/", "snapshot/", "manifest/", "index/")
     }
     assert of["schema/"] == ["list", "read", "list"], "the newest one, and again before the commit"
-    assert of["snapshot/"] == ["list", "read", "list", "read", "put", "list", "read", "put"], "the last two are the hint"
+    assert of["snapshot/"] == ["list", "read", "list", "read", "put", "list", "read", "put"], "at last the hint"
     assert of["manifest/"] == ["read"] * (2 + 3 + 1) + ["put"] * 3, "each list and manifest is read once"
     assert of["index/"] == ["read", "read", "put"], "to search, and to write anew"
     assert len([each for each in asked if each.split(" ")[1].startswith("dt=a/")]) <= 6
