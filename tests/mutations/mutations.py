@@ -632,6 +632,13 @@ MUTATIONS = (
         "return now_ms - self.checked_ms >= 1000 * STATE_LIFETIME_MS",
         "attack/test_tables_made_anew.py::test_what_a_pass_found_counts_for_a_day",
     ),
+    Mutation(
+        "a commit between two steps of a pass counts as seen by both",
+        "runs/pass_notes",
+        "latest_id, header = min(known,",
+        "latest_id, header = max(known,",
+        "unit/operations/test_triage.py::test_a_commit_during_a_pass_is_not_forgotten[changelogs]",
+    ),
     # --- one of each: arguments, denied requests, seals ---
     Mutation(
         "an age below a day needs no word that nobody writes",

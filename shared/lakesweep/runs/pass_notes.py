@@ -265,7 +265,8 @@ def _state_after(steps: Sequence[RunReport]) -> BranchState | None:
     known = [(latest, header) for header in headers if isinstance(latest := header.snapshots.get("latest"), int)]
     if not known:
         return None
-    latest_id, header = max(known, key=lambda found: (found[0], found[1].created_ms))
+    # A later step may have listed the table again. A commit that an earlier step did not see still needs a pass.
+    latest_id, header = min(known, key=lambda found: (found[0], found[1].created_ms))
     return _seen(always_due(latest_id, min(header.created_ms for header in headers)), header)
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from lakesweep.control.state import read_states
 from lakesweep.operations.maintenance.triage import Lag, Triage, lag_of, triage
+from tests.support.acting import Acting
 from tests.support.world import World
 
 MINUTE_MS = 60_000
@@ -149,6 +150,31 @@ def test_a_table_that_is_looked_at_anew_each_time(options: dict[str, str]) -> No
     scene.now_ms += 2 * MINUTE_MS
     assert scene.sort(6, MINUTE_MS)[0] == DUE
     assert scene.lag() is not None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"consumer.expiration-time": "1 d"},
+        {"changelog.num-retained.max": "5", "changelog.num-retained.min": "5"},
+        {"tag.automatic-creation": "batch"},
+    ],
+    ids=["snapshots", "consumers", "changelogs", "tags"],
+)
+def test_a_commit_during_a_pass_is_not_forgotten(options: dict[str, str]) -> None:
+    """It comes before any request of the pass, and so between two steps: its event leads to what the pass left."""
+    came = left = 0
+    while came == left:
+        left += 1
+        scene = CommittedWorld(**{"snapshot.num-retained.max": "3", **options})
+        act = Acting(left, scene.replace)
+        scene.maintain(act, is_due=True)
+        came += act.has_acted
+        scene.now_ms += MINUTE_MS
+        if act.has_acted and scene.sort(6)[0] == HANDLED:
+            assert scene.maintain(is_due=True).status == "nothing_to_do", f"before call {left}, {act.calls[left - 1]}"
+    assert came > 10
 
 
 def test_the_interval_holds_for_every_table() -> None:
