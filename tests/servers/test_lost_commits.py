@@ -37,10 +37,12 @@ def test_a_race_of_writers_without_a_lock(
     ways = [LatePuts(versitygw, seed) for seed in range(2)]
     for way in ways:
         request.addfinalizer(way.close)
-    of_pypaimon = ways[1:] if with_java else ways
-    writers = [UnlockedWriter(versitygw, watch.bucket, f"w{n}", way.endpoint) for n, way in enumerate(of_pypaimon)]
     over = threading.Event()
     java = java_writer(request, tmp_path, watch, over, ways[0].endpoint) if with_java else None
+    of_pypaimon = ways[1:] if with_java else ways
+    writers = [UnlockedWriter(versitygw, watch.bucket, f"w{n}", way.endpoint) for n, way in enumerate(of_pypaimon)]
+    for writer in writers:
+        request.addfinalizer(writer.close)
     for writer in writers:
         writer.wait_for_start()
     for writer in writers:
@@ -81,7 +83,7 @@ def test_a_race_of_writers_without_a_lock(
 def java_writer(
     request: pytest.FixtureRequest, folder: Path, watch: Watch, over: threading.Event, endpoint: str
 ) -> threading.Thread:
-    """Return a thread that lets the Java engine append through an endpoint; its JVM is started."""
+    """Return a thread that lets the Java engine append through an endpoint; its JVM is started, and ends after it."""
     engine = engine_of(request, folder, watch, endpoint)
     user = {"commit.user-prefix": "java"}
 
@@ -92,7 +94,14 @@ def java_writer(
             with suppress(EngineError):  # others always came first
                 engine("write", table=TABLE, n=1, seed=seed, keys=[0, 9], parts=[["java"]], options=user)
 
-    return threading.Thread(target=run)
+    def stop() -> None:
+        over.set()
+        if thread.ident is not None:  # the test did not fail before it began
+            thread.join()
+
+    thread = threading.Thread(target=run)
+    request.addfinalizer(stop)
+    return thread
 
 
 def roll_back(watch: Watch) -> None:

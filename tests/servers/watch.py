@@ -74,7 +74,10 @@ class Watch:
         return Maintainer(self._store, control=self._control)
 
     def versions(self) -> dict[str, tuple[Announced, bool]]:
-        """Return what the server keeps of snapshots: version -> the snapshot, and whether it is there now."""
+        """Return what the server keeps of snapshots: version -> the snapshot, and whether it is there now.
+
+        While one replaces another, versitygw lists that one twice: it is still there, and kept as an older one already.
+        """
         found: dict[str, tuple[Announced, bool]] = {}
         prefix = "warehouse/db.db/t/snapshot/snapshot-"
         if not self.is_versioned:
@@ -87,7 +90,7 @@ class Watch:
                 if number.isdecimal():  # writers leave temporary files
                     time_ms = int(each["LastModified"].timestamp()) * 1000
                     event = Announced(int(number), each["ETag"].strip('"'), time_ms, each["Size"])
-                    found[each["VersionId"]] = event, each["IsLatest"]
+                    found.setdefault(each["VersionId"], (event, each["IsLatest"]))
         return found
 
     def note(self) -> None:
@@ -104,9 +107,8 @@ class Watch:
 
     def pairs(self) -> Counter[str]:
         """Return how often which writer has a snapshot where which other one had one, in words."""
-        versions = self.versions()
-        now = {event.id: self._writer(event.id) for event, is_there in versions.values() if is_there}
-        gone = [(version, event.id) for version, (event, is_there) in versions.items() if not is_there]
+        gone = [(version, event.id) for version, (event, is_there) in self.versions().items() if not is_there]
+        now = {each: self._writer(each) for each in {snapshot_id for _, snapshot_id in gone}}
         return Counter(f"{self._writer(each, version)} by {now[each]}" for version, each in gone)
 
     def _writer(self, snapshot_id: int, version: str | None = None) -> str:

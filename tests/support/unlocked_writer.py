@@ -46,6 +46,11 @@ class UnlockedWriter:
         out, _ = self._process.communicate()
         return int(out.strip())
 
+    def close(self) -> None:
+        """End it at once, if it has not ended."""
+        with self._process:
+            self._process.kill()
+
 
 def opened(endpoint: str, region: str, access_key: str, secret_key: str, bucket: str) -> Any:
     """Return the catalog."""
