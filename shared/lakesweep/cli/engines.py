@@ -1,4 +1,4 @@
-"""The backends that find orphan files and the executors of stored plans, chosen by the command line."""
+"""The engines that the command line chooses: for orphan files, for stored plans, for rows."""
 
 import os
 from collections.abc import Mapping
@@ -18,6 +18,7 @@ from lakesweep.storage.open import StoreSettings
 
 if TYPE_CHECKING:
     from lakesweep.operations.reading.read import ReadRows
+    from lakesweep.operations.rows.engine import RowsEngine
     from lakesweep.spark.scan import SparkScan
 
 _ENGINES = ("local", "spark")
@@ -80,9 +81,7 @@ def chosen_executor(place: Place, table: Table, engine: str | None, rate: str | 
     Raises:
         UsageError: An unknown word, a rate out of bounds, or Spark is missing.
     """
-    if engine not in (None, *_ENGINES):
-        raise UsageError(f"--engine: expected {' or '.join(_ENGINES)}, found {engine!r}", code="bad_argument")
-    if engine != "spark":
+    if not _is_spark(engine):
         if rate is not None:
             raise UsageError("--rate: expected only with --engine spark", code="bad_argument")
         return LOCAL
@@ -136,6 +135,35 @@ def read_on_spark(
     for warning in reading.warnings:
         table.say(warning)
     return replace(found, protected_by=tag)
+
+
+def rows_engine(place: Place, table: Table, engine: str | None) -> "RowsEngine | None":
+    """Return the engine of rows that `--engine` names; `None` for this process.
+
+    Args:
+        place: The place as typed.
+        table: The opened table.
+        engine: `local`, `spark`, or `None` for `local`.
+
+    Raises:
+        UsageError: An unknown word, or Spark is missing.
+    """
+    if not _is_spark(engine):
+        return None
+    from lakesweep.spark.session import open_session
+
+    try:
+        from lakesweep.spark.rows.engine import SparkEngine
+    except ImportError as error:
+        raise _no_spark(error) from error
+    settings = StoreSettings(endpoint_url=place.endpoint_url, region=place.region)
+    return SparkEngine(open_session, table.ref.location, settings, table.counter)
+
+
+def _is_spark(engine: str | None) -> bool:
+    if engine not in (None, *_ENGINES):
+        raise UsageError(f"--engine: expected {' or '.join(_ENGINES)}, found {engine!r}", code="bad_argument")
+    return engine == "spark"
 
 
 def _rate(text: str | None) -> float:

@@ -3,11 +3,14 @@
 Python runs this module as it starts. `LAKESWEEP_TEST_FAULTS` names a folder with a file for each fault that is still to
 come, called `<what> <kind>`: what happens right after a worker has written its first part of a kind. Whoever takes the
 file away first has the fault. `again <kind>` tells that a later attempt of a task wrote one.
+
+Of `delete_rows`, `match` is what a task has found in its first data file, and `index` an index file.
 """
 
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,26 +40,51 @@ def _strike(what: str, faults: Path) -> None:
         time.sleep(SLOW_S)
 
 
-def _install(faults: Path) -> None:
+def _made(kind: str, faults: Path) -> None:
     from pyspark import TaskContext
 
+    task = TaskContext.get()
+    if task is not None and task.attemptNumber():
+        (faults / f"again {kind}").touch()
+    for what in ("worker", "executor", "shuffle", "slow"):
+        if _is_mine(faults / f"{what} {kind}"):
+            _strike(what, faults)
+
+
+def _install(faults: Path) -> None:
     from lakesweep.control.area import ControlArea
 
     put = ControlArea.put
 
     def broken(area: ControlArea, name: str, *args: Any, **more: Any) -> str:
         etag = put(area, name, *args, **more)
-        kind = name.rpartition("/")[2].partition("-")[0]
-        task = TaskContext.get()
-        if task is not None and task.attemptNumber():
-            (faults / f"again {kind}").touch()
-        for what in ("worker", "executor", "shuffle", "slow"):
-            if _is_mine(faults / f"{what} {kind}"):
-                _strike(what, faults)
+        _made(name.rpartition("/")[2].partition("-")[0], faults)
         return etag
 
     ControlArea.put = broken  # type: ignore[method-assign]
 
 
+def _install_of_rows(faults: Path) -> None:
+    from lakesweep.spark.rows import tasks
+
+    match_split, write_group = tasks.match_split, tasks.write_group
+
+    def broken_match(*args: Any) -> Iterator[Any]:
+        for found in match_split(*args):
+            yield found
+            _made("match", faults)
+
+    def broken_write(*args: Any) -> Any:
+        written = write_group(*args)
+        _made("index", faults)
+        return written
+
+    tasks.match_split, tasks.write_group = broken_match, broken_write
+
+
 if "LAKESWEEP_TEST_FAULTS" in os.environ:
-    _install(Path(os.environ["LAKESWEEP_TEST_FAULTS"]))
+    _faults = Path(os.environ["LAKESWEEP_TEST_FAULTS"])
+    if any(each.name.endswith((" match", " index")) for each in _faults.iterdir()):
+        _install_of_rows(_faults)
+    else:
+        _install(_faults)

@@ -12,27 +12,24 @@ Nothing is left out silently. If a file of the version is gone all the same, an 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import reduce
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from lakesweep.control.area import area_of
 from lakesweep.errors import MaintenanceError, RefusedError
 from lakesweep.model.reading.plan import ReadPlan
-from lakesweep.model.roots import TableRef, check_whole
 from lakesweep.model.safety import PROTECTED_FOR_MS
 from lakesweep.operations.reading.arrow import MISSING
 from lakesweep.operations.reading.plan import plan_read
 from lakesweep.operations.reading.protection import protect, release
 from lakesweep.runs.parameters.time_travel import Version
 from lakesweep.runs.session import Table
+from lakesweep.spark.opening import open_table
 from lakesweep.spark.reading import arrow, jvm
 from lakesweep.spark.reading.routes import choose, spark_root
 from lakesweep.spark.reading.types import spark_schema
 from lakesweep.spark.tasks import Access
-from lakesweep.storage.location import parse_location
-from lakesweep.storage.open import DEFAULT_SETTINGS, StoreSettings, open_store
-from lakesweep.storage.requests import RequestCounter
+from lakesweep.storage.open import DEFAULT_SETTINGS, StoreSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -157,7 +154,7 @@ def open_reading(
         settings: How driver and executors reach S3.
         falls_back_to_tags: If the snapshot has expired, take a tag that still holds it.
     """
-    opened = table if isinstance(table, Table) else _opened(table, branch, control, settings)
+    opened = table if isinstance(table, Table) else open_table(table, branch, control, settings)
     plan = plan_read(
         opened,
         _version_of(version),
@@ -209,16 +206,6 @@ def raise_gone(plan: ReadPlan, error: Exception) -> None:
             "is gone; if the version has expired, read a later one, and protect it",
             code=MISSING,
         ) from error
-
-
-def _opened(table: str, branch: str, control: str | None, settings: StoreSettings) -> Table:
-    place = parse_location(table)
-    check_whole(str(place))
-    counter = RequestCounter()
-    opened = partial(open_store, counter=counter, settings=settings)
-    store = open_store(place, counter=counter, settings=settings, control=control)
-    area = None if control is None else area_of(opened(control), store)
-    return Table(TableRef(str(place), branch), store, area, opened, counter=counter)
 
 
 def _version_of(version: Version | str | int | None) -> Version:

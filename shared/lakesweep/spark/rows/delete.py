@@ -1,0 +1,93 @@
+"""`delete_rows`: delete the rows of a condition from the newest version of a table, in one commit."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lakesweep.errors import RefusedError, UsageError
+from lakesweep.model.report import RunReport
+from lakesweep.operations.rows.arguments import DeleteRowsArguments
+from lakesweep.operations.rows.delete_rows import OPERATION
+from lakesweep.operations.rows.delete_rows import delete_rows as delete
+from lakesweep.runs.committing.catalog import Catalog, declared_catalog
+from lakesweep.runs.execution import require_area
+from lakesweep.runs.fleet import ruling_of, watched_ruling
+from lakesweep.runs.reports import refused
+from lakesweep.spark.opening import open_table
+from lakesweep.spark.rows.engine import SparkEngine
+from lakesweep.storage.open import DEFAULT_SETTINGS, StoreSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def delete_rows(
+    session: "SparkSession",
+    table: str,
+    where: str,
+    *,
+    zone: str | None = None,
+    branch: str = "main",
+    control: str | None = None,
+    policy: str | None = None,
+    catalog_type: str | None = None,
+    catalog_lock: bool = False,
+    confirm: bool = False,
+    show_rows: bool = False,
+    keep_condition: bool = False,
+    fallback_reappears: bool = False,
+    options: Mapping[str, str] | None = None,
+    execute: bool = False,
+    settings: StoreSettings = DEFAULT_SETTINGS,
+) -> RunReport:
+    """Delete the rows for which a condition is true, and return the report; `report.to_json()` is its document.
+
+    No data file is rewritten: deletion vectors hide the rows from readers of the new version. Older versions, tags and
+    branches still show them. The values of the condition come neither into a log or report, nor into Spark's event log.
+
+        delete_rows(spark, "s3://lake/sales.db/orders", "customer = 17", control="s3://lake-control",
+                    catalog_type="filesystem", execute=True)
+
+    Args:
+        session: The session.
+        table: The location of the table.
+        where: The condition in Spark's SQL (`lakesweep.model.where`). A row for which it is null stays.
+        zone: The time zone of times in the condition; by default the one that the policy declares, never the session's.
+        branch: The branch.
+        control: The control location, which an execution needs.
+        policy: The location of the fleet policy.
+        catalog_type: The type of the table's catalog, such as `filesystem`; by default as the policy declares it.
+        catalog_lock: Every writer of the table takes the catalog's lock.
+        confirm: The condition may be true for every row.
+        show_rows: Without `execute`, show a few of the rows. They are not stored.
+        keep_condition: The report keeps the text of the condition.
+        fallback_reappears: A fallback branch may show its copy of the rows again.
+        options: Table options for this call.
+        execute: If false, nothing changes.
+
+    Raises:
+        UsageError: An argument is wrong, or there is no control location.
+        StorageError: A request failed before anything was committed.
+        LeaseHeldError: Another run maintains the table.
+        MaintenanceError: A task failed, or Spark did.
+    """
+    if catalog_lock and catalog_type is None:
+        raise UsageError("catalog_lock is stated without catalog_type; expected both", code="bad_argument")
+    opened = open_table(table, branch, control, settings, policy=policy)
+    if execute:
+        require_area(opened)
+    try:
+        ruling = watched_ruling(opened) if execute else ruling_of(opened)
+    except RefusedError as error:
+        return refused(opened, OPERATION, error)
+    arguments = DeleteRowsArguments(
+        where,
+        zone,
+        declared_catalog(Catalog(catalog_type, catalog_lock), ruling),
+        confirm=confirm,
+        show_rows=show_rows,
+        keep_condition=keep_condition,
+        fallback_reappears=fallback_reappears,
+        options=dict(options or {}),
+    )
+    engine = SparkEngine(lambda: session, opened.ref.location, settings, opened.counter)
+    return delete(opened, arguments, execute=execute, engine=engine)
