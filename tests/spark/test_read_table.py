@@ -65,23 +65,35 @@ def test_versions(spark: "SparkSession", tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "expected"), [("d > 100", ["v00009"]), ("NOT d <= 100", ["v00009"]), ("d = double('NaN')", ["v00009"])]
+    ("where", "expected"),
+    [
+        ("{} > 100", ["v00009"]),
+        ("NOT {} <= 100", ["v00009"]),
+        ("{} = double('NaN')", ["v00009"]),
+        ("{} IN (700, double('NaN'))", ["v00009"]),
+        ("{} = 0", ["v00000", "v00008"]),
+    ],
 )
 def test_a_nan_that_statistics_do_not_count(
     spark: "SparkSession", tmp_path: Path, where: str, expected: list[str]
 ) -> None:
     """Arrow writes the largest number as the upper bound. By it, Spark would leave out the NaN, which is larger."""
-    table = table_in(tmp_path / "t", types={"d": "DOUBLE"})
+    table = table_in(tmp_path / "t", types={"d": "DOUBLE", "f": "FLOAT"})
+    special = {0: 0.0, 8: -0.0, 9: math.nan}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            data_bytes, "sample", lambda type_, row: math.nan if (type_, row) == ("DOUBLE", 9) else SAMPLE(type_, row)
+            data_bytes,
+            "sample",
+            lambda type_, row: special[row] if type_ in ("DOUBLE", "FLOAT") and row in special else SAMPLE(type_, row),
         )
         table.commit("+A")
     assert choose(planned(table.store), spark_sees_table=True).spark
-    frame = read_table(spark, str(tmp_path / "t"), where=where, protect_ms=None)
-    assert [row["v"] for row in frame.collect()] == expected
-    callers = read_table(spark, str(tmp_path / "t"), protect_ms=None).where(where)
-    assert [row["v"] for row in callers.collect()] == expected, "the caller's own condition"
+    for column in ("d", "f"):
+        condition = where.format(column)
+        frame = read_table(spark, str(tmp_path / "t"), where=condition, protect_ms=None)
+        assert sorted(row["v"] for row in frame.collect()) == expected
+        callers = read_table(spark, str(tmp_path / "t"), protect_ms=None).where(condition)
+        assert sorted(row["v"] for row in callers.collect()) == expected, "the caller's own condition"
 
 
 def test_a_condition_means_the_same_in_every_session(spark: "SparkSession", tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """Conditions as texts for Spark, which mean the same under every setting of a session.
 
-What a person wrote depends on the session: its zone, ANSI mode, the type of `TIMESTAMP`, backslashes, quotes. And Spark
-hands comparisons on to statistics of Parquet, which do not count NaN in files of some writers. Then it leaves out rows
-with NaN. So columns of FLOAT and DOUBLE stand in a function here, which Spark does not hand on.
+What a person wrote depends on the session: its zone, ANSI mode, the type of `TIMESTAMP`, backslashes, quotes.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -11,7 +9,7 @@ from math import inf
 
 from lakesweep.format.values.data_type import DataType
 from lakesweep.format.values.partition_path import date_text
-from lakesweep.model.where.comparisons import FLOATS, TIMES
+from lakesweep.model.where.comparisons import TIMES
 from lakesweep.model.where.conditions import (
     And,
     Compare,
@@ -53,14 +51,14 @@ def to_spark_sql(where: Where) -> str:
                 name = _name(condition.column)
                 return f"({name} IS NOT NULL OR NULL)" if condition.value else f"({name} IS NULL AND NULL)"
             case IsNan():
-                return f"({_column(condition.column, types)} = double('NaN'))"
+                return f"({_name(condition.column)} = double('NaN'))"
             case Compare():
                 type_ = types[condition.column]
-                return f"({_column(condition.column, types)} {condition.order} {_literal(condition.value, type_)})"
+                return f"({_name(condition.column)} {condition.order} {_literal(condition.value, type_)})"
             case OneOf():
                 type_ = types[condition.column]
                 values = ", ".join(_literal(value, type_) for value in condition.values)
-                return f"({_column(condition.column, types)} IN ({values}))"
+                return f"({_name(condition.column)} IN ({values}))"
             case Matches():
                 return f"({_name(condition.column)} LIKE {_pattern(condition.pattern)} ESCAPE '{_ESCAPE}')"
         return f"({' OR '.join(map(text, condition.parts))})"
@@ -74,11 +72,6 @@ def _truth(value: bool | None) -> str:
 
 def _name(column: str) -> str:
     return f"`{column.replace('`', '``')}`"
-
-
-def _column(column: str, types: dict[str, DataType]) -> str:
-    name = _name(column)
-    return f"nanvl(CAST({name} AS DOUBLE), double('NaN'))" if types[column].root in FLOATS else name
 
 
 def _literal(value: object, type_: DataType) -> str:
