@@ -4,7 +4,7 @@ A *split* is the work of one task: some data files with their deletion vectors. 
 pickles small, since Spark sends one to each task. Tasks need the plan too, without its splits (`ReadPlan.shared`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from lakesweep.format.values.binary_row import decode_row
@@ -84,6 +84,8 @@ class ReadCounts:
     level_0_rows: int = 0
     of_partitions: Mapping[bytes, int] = field(default_factory=dict, hash=False, repr=False)
     """Partition -> its files, with those that are left out."""
+    dangling: Set[tuple[bytes, int, str]] = field(default=frozenset(), hash=False, repr=False)
+    """Partition, bucket and name of data files that have a deletion vector, and are gone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from lakesweep.model.reading.visible import (
     skips_level_0,
 )
 from lakesweep.model.roots import BranchListing, Root
+from lakesweep.model.vectors import LocatedVector
 from lakesweep.model.where.facts import ColumnFacts
 from lakesweep.model.where.where import Where, parse_where
 from lakesweep.runs.parameters.time_travel import Version, resolve
@@ -43,7 +44,7 @@ from lakesweep.table.documents import read_all_schemas, read_schema, read_schema
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.reach.row_files import row_files
 from lakesweep.table.stores import declared_roots
-from lakesweep.table.vectors import check_rows, locate, vector_entries
+from lakesweep.table.vectors import VectorKey, check_rows, locate, vector_entries
 
 FORMATS = ("parquet", "orc", "avro")
 _UNREADABLE_TYPES = frozenset(("VARIANT", "BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY"))
@@ -180,7 +181,8 @@ def _planned(
     check_keys(schema, schemas.values())
     plan = replace(plan, schemas={number: each.fields for number, each in schemas.items()})
     _check_casts(table, plan)
-    files = tuple(file for entry, file in _files(store, latest, root, entries) if _may_match(plan, entry, file))
+    located = locate(store, vector_entries(store, latest, root), TablePaths(latest))
+    files = tuple(file for entry, file in _files(store, latest, entries, located) if _may_match(plan, entry, file))
     deleted = [0 if file.vector is None else file.vector.cardinality for file in files]
     counts = ReadCounts(
         files=len(files),
@@ -190,6 +192,7 @@ def _planned(
         level_0_files=len(hidden),
         level_0_rows=sum(each.entry.row_count for each in hidden),
         of_partitions=Counter(each.entry.partition for each in every),
+        dangling=located.keys() - {(each.entry.partition, each.entry.bucket, each.entry.file_name) for each in every},
     )
     target = parse_memory_bytes(latest.options.get(_TARGET, _TARGET_DEFAULT), _TARGET)
     open_cost = parse_memory_bytes(latest.options.get(_OPEN_COST, _OPEN_COST_DEFAULT), _OPEN_COST)
@@ -255,12 +258,10 @@ def _may_match(plan: ReadPlan, entry: RowEntry, file: ReadFile) -> bool:
 
 
 def _files(
-    store: Store, latest: TableSchema, root: Root, entries: Iterable[RowEntry]
+    store: Store, latest: TableSchema, entries: Iterable[RowEntry], located: Mapping[VectorKey, LocatedVector]
 ) -> Iterable[tuple[RowEntry, ReadFile]]:
     """Return each entry with its file, ascending by path."""
-    paths = TablePaths(latest)
-    located = locate(store, vector_entries(store, latest, root), paths)
-    found = []
+    paths, found = TablePaths(latest), []
     for each in entries:
         entry = each.entry
         vector = located.get((entry.partition, entry.bucket, entry.file_name))

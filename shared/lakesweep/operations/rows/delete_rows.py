@@ -108,7 +108,8 @@ class _Task:
     def groups(self, base: Base, index: RawIndex | None, found: Found) -> tuple[Group, ...]:
         """Return the index files to write."""
         width = width_of(index, stated_width(base.schema))
-        return groups_of((match.change for match in found.matches), index, TablePaths(base.schema), width)
+        changes, gone = (match.change for match in found.matches), found.plan.counts.dangling
+        return groups_of(changes, index, TablePaths(base.schema), width, dangling=gone)
 
     def report(self, base: Base | None = None, found: Found | None = None, groups: Sequence[Group] = ()) -> RowsReport:
         """Return what a report says."""

@@ -5,8 +5,8 @@ new ones get all of its vectors: the changed ones, and copies of the others. Ind
 *group*, which one task writes. Source: Paimon `AppendDeleteFileMaintainer`.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field, replace
 
 from lakesweep.errors import RefusedError
 from lakesweep.format.index_manifest_writer import RawIndex
@@ -41,7 +41,7 @@ class Group:
     former: tuple[IndexEntry, ...]
     """The index files that are left out."""
     leaving: frozenset[str]
-    """Names of data files that leave the table, and their vectors with them."""
+    """Names of data files that leave the table, or are gone already, and their vectors with them."""
     positions: Mapping[str, bytes] = field(repr=False)
     """Name of a data file -> positions, as the bytes of a vector."""
     takes_out: bool = False
@@ -59,7 +59,13 @@ class Group:
 
 
 def groups_of(
-    changes: Iterable[Change], index: RawIndex | None, paths: TablePaths, width: Width, *, takes_out: bool = False
+    changes: Iterable[Change],
+    index: RawIndex | None,
+    paths: TablePaths,
+    width: Width,
+    *,
+    dangling: Set[tuple[bytes, int, str]] = frozenset(),
+    takes_out: bool = False,
 ) -> tuple[Group, ...]:
     """Return the groups of some changes.
 
@@ -68,6 +74,8 @@ def groups_of(
         index: The index manifest of this snapshot; `None`: it has none.
         paths: Of the table's files.
         width: Of vectors of data files that have none yet.
+        dangling: Partition, bucket and name of data files that are gone. Their vectors are not copied: Paimon 1.4
+            refuses commits about other data files whose vectors share an index file with them.
         takes_out: See `Group`.
 
     Raises:
@@ -82,11 +90,17 @@ def groups_of(
             raise RefusedError(f"{path}: expected it in the index, found it nowhere there", code=CORRUPT_VECTORS)
         if change.blob is not None or path:
             parts.setdefault((file.partition, file.bucket), {}).setdefault(path, []).append(change)
-    return tuple(
+    groups = (
         group
         for (partition, bucket), by_path in sorted(parts.items())
         for group in _packed(partition, bucket, by_path, entries, width, takes_out)
     )
+    return tuple(_without(group, dangling) for group in groups)
+
+
+def _without(group: Group, dangling: Set[tuple[bytes, int, str]]) -> Group:
+    gone = frozenset(name for name in group.vectors if (group.partition, group.bucket, name) in dangling)
+    return replace(group, leaving=group.leaving | gone) if gone else group
 
 
 def _packed(

@@ -116,9 +116,12 @@ class Search:
         self.searched_files += len(fresh)
         if not splits:
             return
+        rows = 0
         try:
             for each in self.engine.match(replace(plan, splits=splits)):
                 self._known[each.path] = Match(fresh[each.path], each.count, each.blob)
+                rows += each.count
+                self.table.progress("rows found", rows, None)
         except FormatError as error:
             raise RefusedError(f"table {self.table.ref}: {error}", code=error.code) from error
 
