@@ -381,7 +381,10 @@ public class EngineDriver {
         for (BucketEntry b : table.newSnapshotReader().bucketEntries()) write.compact(b.partition(), b.bucket(), true);
     }
 
-    /** A full compaction of every bucket; without buckets, whatever the compact coordinator finds worth a task. */
+    /**
+     * A full compaction of every bucket; without buckets, whatever the compact coordinator finds worth a task. With `hold`
+     * it is prepared, and `commit_held` commits it.
+     */
     static Object compact(JsonNode c) throws Exception {
         FileStoreTable table = table(c).copy(Collections.singletonMap("write-only", "false"));
         BatchWriteBuilder builder = table.newBatchWriteBuilder();
@@ -407,8 +410,18 @@ public class EngineDriver {
                 messages = write.prepareCommit();
             }
         }
-        try (BatchTableCommit commit = builder.newCommit()) {
-            commit.commit(messages);
+        return commitOrHold(c, table, builder, messages);
+    }
+
+    /** Commit messages, or keep them for `commit_held`. Returns the latest snapshot's id. */
+    static Long commitOrHold(JsonNode c, FileStoreTable table, BatchWriteBuilder builder, List<CommitMessage> messages)
+            throws Exception {
+        if (flag(c, "hold")) {
+            held = messages;
+        } else {
+            try (BatchTableCommit commit = builder.newCommit()) {
+                commit.commit(messages);
+            }
         }
         return table.snapshotManager().latestSnapshotId();
     }
@@ -444,17 +457,10 @@ public class EngineDriver {
             messages.add(new CommitMessageImpl(partition.getKey(), 0, table.coreOptions().bucket(), increment,
                     CompactIncrement.emptyIncrement()));
         }
-        if (flag(c, "hold")) {
-            held = messages;
-            return table.snapshotManager().latestSnapshotId();
-        }
-        try (BatchTableCommit commit = table.newBatchWriteBuilder().newCommit()) {
-            commit.commit(messages);
-        }
-        return table.snapshotManager().latestSnapshotId();
+        return commitOrHold(c, table, table.newBatchWriteBuilder(), messages);
     }
 
-    /** Commit what `dv_delete` or `put` has prepared. */
+    /** Commit what `dv_delete`, `compact`, `put` or `typed_put` has prepared. */
     static Object commitHeld(JsonNode c) throws Exception {
         FileStoreTable table = table(c);
         try (BatchTableCommit commit = table.newBatchWriteBuilder().newCommit()) {

@@ -21,7 +21,6 @@ import org.apache.paimon.schema.SchemaChange;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.FileStoreTableFactory;
-import org.apache.paimon.table.sink.BatchTableCommit;
 import org.apache.paimon.table.sink.BatchTableWrite;
 import org.apache.paimon.table.sink.BatchWriteBuilder;
 import org.apache.paimon.table.sink.CommitMessage;
@@ -101,10 +100,14 @@ class TypedCommands {
         return EngineDriver.table(c).schema().id();
     }
 
-    /** rows [[value...]...] in the order of the columns; compact; kinds [number...] of the rows. Returns the snapshot. */
+    /**
+     * rows [[value...]...] in the order of the columns; compact; kinds [number...] of the rows; overwrite: the partitions of
+     * the rows hold nothing else afterwards; hold: `commit_held` commits it. Returns the latest snapshot's id.
+     */
     static Object put(JsonNode c) throws Exception {
         FileStoreTable table = EngineDriver.table(c);
         BatchWriteBuilder builder = table.newBatchWriteBuilder();
+        if (EngineDriver.flag(c, "overwrite")) builder.withOverwrite(Collections.emptyMap());
         List<CommitMessage> messages;
         try (IOManager io = IOManager.create(EngineDriver.spillDirectory); BatchTableWrite write = builder.newWrite()) {
             write.withIOManager(io);
@@ -118,10 +121,7 @@ class TypedCommands {
             if (EngineDriver.flag(c, "compact")) EngineDriver.compactBuckets(table, write);
             messages = write.prepareCommit();
         }
-        try (BatchTableCommit commit = builder.newCommit()) {
-            commit.commit(messages);
-        }
-        return table.snapshotManager().latestSnapshotId();
+        return EngineDriver.commitOrHold(c, table, builder, messages);
     }
 
     /** table or location, options that name a version: {columns: [[name, type]...], rows: [[value...]...]}. */
