@@ -1,6 +1,7 @@
 """`delete_rows` on Spark: the rows, vectors and report of one process, whatever happens to tasks."""
 
 import shutil
+import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakesweep.errors import MaintenanceError
 from lakesweep.model.commits.rows import RowsReport
 from lakesweep.model.report import RunReport
 from lakesweep.operations.reading.arrow import file_vectors, stores_of
@@ -17,6 +19,10 @@ from lakesweep.runs.committing.catalog import Catalog
 from lakesweep.runs.session import Table
 from lakesweep.spark import delete_rows
 from lakesweep.spark.opening import open_table
+from lakesweep.spark.rows import engine as engines
+from lakesweep.spark.rows import tasks
+from lakesweep.spark.rows.engine import SparkEngine
+from lakesweep.spark.tasks import Access, Task
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.open import DEFAULT_SETTINGS
 from tests.support.mixed_table import mixed_table
@@ -54,7 +60,7 @@ def document(report: RunReport) -> dict[str, Any]:
     """Return what a report says, but for what differs from run to run."""
     assert report.refusal is None, report.refusal
     assert isinstance(report.commits, RowsReport)
-    return {"status": report.status, **replace(report.commits, made=()).to_json()}
+    return {"status": report.status, **replace(report.commits, made=(), shown_by=None).to_json()}
 
 
 def deleted(location: Path) -> Mapping[str, list[int]]:
@@ -97,3 +103,90 @@ def test_the_same_as_in_one_process(spark: "SparkSession", copies: tuple[Path, P
     again = in_spark(spark, two, CONDITIONS[0], execute=False)
     assert again.status == "nothing_to_do"
     assert document(again) == document(locally(one, CONDITIONS[0], execute=False))
+
+
+def test_large_tables_take_several_jobs(
+    spark: "SparkSession", copies: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answers of one job fit into the driver's memory, however many rows there are. A split is never divided."""
+    plan = planned(LocalStore(str(copies[0])), where=CONDITIONS[0])
+    expected = [*SparkEngine(lambda: spark, str(copies[0])).match(plan)]
+    monkeypatch.setattr(engines, "MOST_ROWS", 2 * plan.splits[0].rows)
+    jobs = [len(splits) for splits in engines._jobs(plan.splits)]
+    assert jobs == [2] * (len(plan.splits) // 2)
+    assert [*SparkEngine(lambda: spark, str(copies[0])).match(plan)] == expected
+    monkeypatch.setattr(engines, "MOST_ROWS", 1)
+    assert [len(splits) for splits in engines._jobs(plan.splits)] == [1] * len(plan.splits)
+    assert [*engines._jobs(())] == []
+
+
+def test_the_zone_of_the_session_changes_nothing(spark: "SparkSession", copies: tuple[Path, Path]) -> None:
+    """The call or the policy says the zone, or a condition that depends on it is refused."""
+    one, two = copies
+    where = "seen BETWEEN TIMESTAMP '1970-01-02 00:00:00' AND TIMESTAMP '1970-01-02 12:00:00'"
+    locally(one, where, zone="Asia/Tokyo")
+    before = str(spark.conf.get("spark.sql.session.timeZone"))
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        refused = in_spark(spark, two, where)
+        in_spark(spark, two, where, zone="Asia/Tokyo")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert refused.refusal is not None
+    assert refused.refusal.code == "no_time_zone"
+    assert deleted(two) == deleted(one)
+
+
+def test_a_damaged_file_ends_the_call(spark: "SparkSession", copies: tuple[Path, Path]) -> None:
+    """With the words of one process; nothing is written into the table."""
+    refusals = []
+    for place in copies:
+        damaged = sorted(place.rglob("*.parquet"))[0]
+        damaged.write_bytes(damaged.read_bytes()[:100].ljust(damaged.stat().st_size, b"\0"))
+        before = sorted(place.rglob("*"))
+        report = in_spark(spark, place, CONDITIONS[0]) if place == copies[1] else locally(place, CONDITIONS[0])
+        assert sorted(place.rglob("*")) == before
+        assert report.refusal is not None
+        refusals.append((report.refusal.code, report.refusal.message.replace(str(place), "")))
+    (code, mine), (other, theirs) = refusals
+    assert (code, theirs) == (other, f"{mine} (in an executor)")
+
+
+def test_requests_of_tasks_count(spark: "SparkSession", copies: tuple[Path, Path]) -> None:
+    """Each of the 18 data files takes some."""
+    table = opened(copies[0])
+    engine = SparkEngine(lambda: spark, str(copies[0]), counter=table.counter)
+    arguments = DeleteRowsArguments(CONDITIONS[0], catalog=LOCKED)
+    in_one_process(table, arguments, execute=False, engine=engine)
+    assert table.counter.snapshot()["get"] > 18
+
+
+def test_spark_is_opened_only_for_work(copies: tuple[Path, Path]) -> None:
+    """A condition on partitions alone needs no data file, and a refusal none either."""
+
+    def no_session() -> "SparkSession":
+        raise AssertionError("a session was opened")
+
+    def report(where: str) -> RunReport:
+        table, engine = opened(copies[0]), SparkEngine(no_session, str(copies[0]))
+        return in_one_process(table, DeleteRowsArguments(where, catalog=LOCKED), execute=True, engine=engine)
+
+    assert document(report("day = 'd1'"))["whole_files"] == 6
+    assert report("day = 'd9' AND id > 3").status == "nothing_to_do", "no partition may have such rows"
+    assert report("seen > TIMESTAMP '1970-01-03'").refusal is not None
+
+
+def test_an_error_that_may_quote_a_value_keeps_its_text(
+    copies: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says where it happened. An error of Lakesweep has no values."""
+
+    def broken(*args: Any) -> None:
+        raise ValueError("cannot compare 'secret'")
+
+    plan = planned(LocalStore(str(copies[0])), where=CONDITIONS[0])
+    task = Task(Access(plan.table, ""))
+    monkeypatch.setattr(tasks, "match_split", broken)
+    with pytest.raises(MaintenanceError, match="ValueError at broken in line") as error:
+        list(tasks.MatchSplit(plan.shared)(task, {"split": tasks.packed(plan.splits[0])}))
+    assert "secret" not in "".join(traceback.format_exception(error.value))
