@@ -1,8 +1,6 @@
 """Workers and executors that die between writing and answering, and tasks that run twice: one correct plan each."""
 
 import json
-import os
-import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,8 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import load_plan
 from lakesweep.storage.local.store import LocalStore
 from tests.support.random_scene import FolderScene
-from tests.support.spark import REPOSITORY, Finished, environment, submit, two_hosts
+from tests.support.spark import REPOSITORY, Finished, check_struck, faults_in, submit, two_hosts
 
-FAULTS = REPOSITORY / "tests" / "support" / "spark_faults"
 OLDER_THAN = (datetime.now(UTC) - timedelta(days=2)).isoformat()
 JOB = REPOSITORY / "jobs" / "remove_orphan_files.py"
 
@@ -35,14 +32,7 @@ def make_scene(folder: Path) -> tuple[FolderScene, set[str]]:
 
 def run(scene: FolderScene, faults: tuple[str, ...], master: str, *, scan_id: str = "s", **changed: str) -> Finished:
     """Plan with `spark-submit`, while workers meet each of the faults once."""
-    left = scene.folder / "faults"
-    shutil.rmtree(left, ignore_errors=True)
-    left.mkdir()
-    for fault in faults:
-        (left / fault).touch()
-    # Executors of a cluster have this path alone.
-    path = os.pathsep.join([str(FAULTS), environment(scene.folder)["PYTHONPATH"]])
-    more = {"spark.executorEnv.PYTHONPATH": path, "spark.executorEnv.LAKESWEEP_TEST_FAULTS": str(left)}
+    more = faults_in(scene.folder, faults)
     finished = submit(
         JOB,
         scene.store.location,
@@ -57,8 +47,7 @@ def run(scene: FolderScene, faults: tuple[str, ...], master: str, *, scan_id: st
         master=master,
         changed=more | {name.replace("__", "."): value for name, value in changed.items()},
     )
-    struck = {path.name for path in left.iterdir() if not path.name.startswith("again")}
-    assert struck == {f"done {fault}" for fault in faults}, finished.log
+    check_struck(scene.folder, faults, finished.log)
     return finished
 
 

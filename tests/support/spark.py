@@ -25,7 +25,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
+_FAULTS = REPOSITORY / "tests" / "support" / "spark_faults"
 
 # Both Sparks run on it. 3.5 does not on 21 and later: Arrow fails there.
 JAVA_VERSION = "17"
@@ -222,6 +223,29 @@ def run_script(
     return submit(
         job, *arguments, scratch=scratch, master=master, changed=changed, variables=variables, timeout_s=timeout_s
     )
+
+
+def faults_in(folder: Path, faults: Iterable[str]) -> dict[str, str]:
+    """Prepare faults that workers meet once each (see `spark_faults`), and return the settings of their Spark.
+
+    Args:
+        folder: The folder of the test. Spark gets `spark` below it as scratch.
+        faults: Such as `worker live`.
+    """
+    left = folder / "faults"
+    shutil.rmtree(left, ignore_errors=True)
+    left.mkdir()
+    for fault in faults:
+        (left / fault).touch()
+    # Executors of a cluster have this path alone.
+    path = os.pathsep.join([str(_FAULTS), environment(folder)["PYTHONPATH"]])
+    return {"spark.executorEnv.PYTHONPATH": path, "spark.executorEnv.LAKESWEEP_TEST_FAULTS": str(left)}
+
+
+def check_struck(folder: Path, faults: Iterable[str], log: str) -> None:
+    """Make sure that workers have met each of the faults."""
+    struck = {path.name for path in (folder / "faults").iterdir() if not path.name.startswith("again")}
+    assert struck == {f"done {fault}" for fault in faults}, log
 
 
 @contextlib.contextmanager
