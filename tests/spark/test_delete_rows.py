@@ -73,6 +73,11 @@ def deleted(location: Path) -> Mapping[str, list[int]]:
     return found
 
 
+def jobs(spark: "SparkSession") -> int:
+    """Return how many jobs a session has run."""
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))  # type: ignore[arg-type]
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return mixed_table(tmp_path_factory.mktemp("mixed"))
@@ -108,16 +113,26 @@ def test_the_same_as_in_one_process(spark: "SparkSession", copies: tuple[Path, P
 def test_large_tables_take_several_jobs(
     spark: "SparkSession", copies: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answers of one job fit into the driver's memory, however many rows there are. A split is never divided."""
-    plan = planned(LocalStore(str(copies[0])), where=CONDITIONS[0])
-    expected = [*SparkEngine(lambda: spark, str(copies[0])).match(plan)]
-    monkeypatch.setattr(engines, "MOST_ROWS", 2 * plan.splits[0].rows)
-    jobs = [len(splits) for splits in engines._jobs(plan.splits)]
-    assert jobs == [2] * (len(plan.splits) // 2)
-    assert [*SparkEngine(lambda: spark, str(copies[0])).match(plan)] == expected
-    monkeypatch.setattr(engines, "MOST_ROWS", 1)
-    assert [len(splits) for splits in engines._jobs(plan.splits)] == [1] * len(plan.splits)
-    assert [*engines._jobs(())] == []
+    """What comes to the driver at once has a bound, however many rows there are."""
+    one, two = copies
+    rows = planned(LocalStore(str(one))).splits[0].rows
+    monkeypatch.setattr(engines, "MOST_ROWS", 2 * rows)
+    monkeypatch.setattr(engines, "MOST_BYTES", 1)
+    before = jobs(spark)
+    in_spark(spark, one, CONDITIONS[1])
+    assert jobs(spark) - before == 3 + 3, "of six splits, and three partitions"
+    locally(two, CONDITIONS[1])
+    assert deleted(one) == deleted(two)
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [(1, [[3], [1], [1], [5]]), (3, [[3], [1, 1], [5]]), (5, [[3, 1, 1], [5]]), (99, [[3, 1, 1, 5]])],
+)
+def test_items_of_jobs(most: int, expected: list[list[int]]) -> None:
+    """In their order; one that is larger than the most is alone."""
+    assert [*engines._jobs([3, 1, 1, 5], int, most)] == expected
+    assert [*engines._jobs([], int, most)] == []
 
 
 def test_the_zone_of_the_session_changes_nothing(spark: "SparkSession", copies: tuple[Path, Path]) -> None:

@@ -6,11 +6,11 @@ copy has written are orphans.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.format.schema import TableSchema
-from lakesweep.model.reading.plan import ReadPlan, Split
+from lakesweep.model.reading.plan import ReadPlan
 from lakesweep.operations.rows.groups import Group
 from lakesweep.operations.rows.match import FileMatch
 from lakesweep.operations.rows.writing import WrittenGroup
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 MOST_ROWS = 1 << 29
 """Rows that one job looks at, if they are in several splits. Its answers come to the driver at once, with at most one
 bit for each row: 64 MiB."""
+MOST_BYTES = MOST_ROWS // 8
+"""Positions that one job is given to write, if they are in several groups."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ class SparkEngine:
         """
         where = plan.where
         shared = replace(plan.shared, where=None if where is None else replace(where, text=""))
-        for splits in _jobs(plan.splits):
+        for splits in _jobs(plan.splits, lambda split: split.rows, MOST_ROWS):
             pieces = [{"split": packed(split)} for split in splits]
             yield from map(match_of, self._answers(MatchSplit(shared), pieces))
 
@@ -57,9 +61,12 @@ class SparkEngine:
         Raises:
             MaintenanceError: A task failed, or Spark did. Some files may exist; they are orphans.
         """
-        pieces = [{"number": number, "group": packed(group)} for number, group in enumerate(groups)]
-        answers = sorted(self._answers(WriteGroup(schema), pieces), key=lambda row: int(row["number"]))
-        return [unpacked(row["written"]) for row in answers]
+        written: list[WrittenGroup] = []
+        for some in _jobs(groups, lambda group: sum(map(len, group.positions.values())), MOST_BYTES):
+            pieces = [{"number": number, "group": packed(group)} for number, group in enumerate(some)]
+            answers = sorted(self._answers(WriteGroup(schema), pieces), key=lambda row: int(row["number"]))
+            written += (unpacked(row["written"]) for row in answers)
+        return written
 
     def _answers(self, work: Work, pieces: Sequence[Row]) -> Iterator[Row]:
         if not pieces:
@@ -74,15 +81,15 @@ class SparkEngine:
             raise MaintenanceError(sentence, code=error.code) from error
 
 
-def _jobs(splits: Sequence[Split]) -> Iterator[Sequence[Split]]:
-    """Yield the splits of each job."""
-    part: list[Split] = []
-    rows = 0
-    for split in splits:
-        if part and rows + split.rows > MOST_ROWS:
+def _jobs(items: Sequence[T], weigh: Callable[[T], int], most: int) -> Iterator[Sequence[T]]:
+    """Yield the items of each job, in their order. A job has more than the most only if it has one item."""
+    part: list[T] = []
+    weight = 0
+    for item in items:
+        if part and weight + weigh(item) > most:
             yield part
-            part, rows = [], 0
-        part.append(split)
-        rows += split.rows
+            part, weight = [], 0
+        part.append(item)
+        weight += weigh(item)
     if part:
         yield part
