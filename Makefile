@@ -345,6 +345,10 @@ bench-spark: install jars ## Measure the scan for orphan files on Spark beside t
 bench-read: install jars ## Measure reading a version on Spark beside Spark's own reader and the Java engine
 	@$(BIN)/python -m benchmarks.read $(ARGS)
 
+.PHONY: bench-delete-rows
+bench-delete-rows: install jars ## Measure deleting rows on Spark beside the Java engine
+	@$(BIN)/python -m benchmarks.delete_rows $(ARGS)
+
 .PHONY: bench-fan-out
 bench-fan-out: install ## Measure the scan for orphan files by functions, beside that of one process (needs versitygw)
 	@$(BIN)/python -m benchmarks.fan_out $(ARGS)

@@ -164,12 +164,14 @@ public class DeletePeer {
                 FileRecordIterator<InternalRow> positioned = (FileRecordIterator<InternalRow>) batch;
                 DeletionVector vector = null;
                 for (InternalRow row; (row = positioned.next()) != null; ) {
+                    // For each row, or the next batch begins where somebody asked last (seen with 1.4.2).
+                    long position = positioned.returnedPosition();
                     if (row.isNullAt(0)) continue;
                     long value = isInt ? row.getInt(0) : row.getLong(0);
                     if (value < low || value > high) continue;
                     if (vector == null)
                         vector = vectors.computeIfAbsent(positioned.filePath().getName(), key -> newVector(wide));
-                    vector.delete(positioned.returnedPosition());
+                    vector.delete(position);
                     rows++;
                 }
                 batch.releaseBatch();

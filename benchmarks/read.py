@@ -12,7 +12,6 @@ import argparse
 import io
 import os
 import shutil
-import subprocess
 import tempfile
 import time
 from array import array
@@ -20,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import numpy as np
@@ -28,6 +27,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from benchmarks.engine import HEAP, engine_classpath, engine_version, java_version
+from benchmarks.peer import JavaPeer
 from benchmarks.results import Bar, bars_json, bars_table, machine, table, write
 from benchmarks.tables import FOLDER
 from lakesweep.format.manifest import VectorRange
@@ -64,7 +64,6 @@ TYPES = {
 }
 FILTER = "part = 0"
 """The rows of one row group of each file."""
-SOURCE = Path(__file__).with_name("ReadPeer.java")
 MAX_PLAIN, MAX_ENGINE, MAX_FILTERED, FLAT = 1.4, 1.0, 0.35, 1.15
 
 Times = dict[str, list[tuple[float, float]]]
@@ -118,43 +117,16 @@ def _body(number: int, random: np.random.Generator) -> bytes:
     return target.getvalue()
 
 
-class Peer:
+class Peer(JavaPeer):
     """The Java engine in a JVM with its own defaults."""
 
     def __init__(self, classpath: str, location: Path) -> None:
-        work = FOLDER / "read-peer"
-        work.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["javac", "-nowarn", "-cp", classpath, "-d", str(work), str(SOURCE)], check=True)
-        command = ["java", f"-Xmx{HEAP}", "-cp", f"{work}{os.pathsep}{classpath}", "ReadPeer", str(location)]
-        self._log = (work / "log").open("a")
-        self._jvm = subprocess.Popen(
-            [*command, str(THREADS)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            bufsize=1,
-        )
+        super().__init__(classpath, "ReadPeer", str(location), str(THREADS))
 
-    def __call__(self) -> tuple[tuple[int, int], tuple[float, float]]:
+    def read(self) -> tuple[tuple[int, int], tuple[float, float]]:
         """Read once, and return rows and sum of ids, and the times."""
-        requests, answers = self._pipes
-        requests.write("\n")
-        numbers = [int(word) for word in answers.readline().split()]
-        if len(numbers) != 4:
-            raise SystemExit(f"benchmarks: the Java peer gave no answer; its log is {self._log.name}")
-        return (numbers[0], numbers[1]), (numbers[2] / 1e9, numbers[3] / 1e9)
-
-    @property
-    def _pipes(self) -> tuple[IO[str], IO[str]]:
-        assert self._jvm.stdin is not None and self._jvm.stdout is not None
-        return self._jvm.stdin, self._jvm.stdout
-
-    def close(self) -> None:
-        """End the JVM."""
-        self._pipes[0].close()
-        self._jvm.wait(timeout=30)
-        self._log.close()
+        rows, total, wall, cpu = self()
+        return (rows, total), (wall / 1e9, cpu / 1e9)
 
 
 @contextmanager
@@ -176,7 +148,7 @@ def spark_session() -> Iterator[SparkSession]:
 
 
 def tree_cpu() -> float:
-    """Return the CPU seconds of this process and everything below it: the JVM and its Python workers."""
+    """Return the CPU seconds of this process and everything below it but peers: the JVM and its Python workers."""
     ticks, left = 0, [os.getpid()]
     while left:
         pid = left.pop()
@@ -186,7 +158,7 @@ def tree_cpu() -> float:
         except OSError:  # it has just ended
             continue
         ticks += sum(map(int, fields[11:15]))
-        left += [int(child) for found in children for child in found if "ReadPeer" not in _command(int(child))]
+        left += [int(child) for found in children for child in found if "Peer" not in _command(int(child))]
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
@@ -240,7 +212,7 @@ def measure(session: SparkSession, peer: Peer, location: Path, runs: int) -> tup
             "lakesweep": timed(lambda: hand_on(ours())),
             "filtered": timed(lambda: hand_on(ours(FILTER))),
         }
-        rows, found["engine"] = peer()
+        rows, found["engine"] = peer.read()
         if number >= WARM + runs - SLOW_RUNS:
             found["arrow"] = timed(lambda: hand_on(through_arrow(session, location)))
             found["pypaimon"] = timed(lambda: pypaimon_rows(location))

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
-import subprocess
 import time
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from benchmarks.engine import engine_classpath, engine_version, java_version
+from benchmarks.peer import JavaPeer
 from benchmarks.results import Bar, bars_json, bars_table, machine, table, write
 from benchmarks.tables import FOLDER
 from lakesweep.format.vectors.vector import Width, collect, encode, read_vector
@@ -37,7 +36,6 @@ WARM = 2
 """Turns of each side before the measured ones, so that the JVM has compiled what it runs."""
 BURST = 3
 """Rounds of a turn, one after another: a side that just woke up finds nothing of its own in the caches."""
-SOURCE = Path(__file__).with_name("VectorPeer.java")
 
 Times = list[tuple[float, float]]
 """Milliseconds of wall clock and of processor time, for each phase."""
@@ -77,35 +75,17 @@ def ours(positions: array[int], rows: int, width: Width) -> tuple[Times, bytes]:
     return times, blob
 
 
-class Peer:
+class Peer(JavaPeer):
     """The Java engine's vectors in a JVM with its own defaults."""
 
     def __init__(self, classpath: str) -> None:
-        work = FOLDER / "vector-peer"
-        work.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["javac", "-nowarn", "-cp", classpath, "-d", str(work), str(SOURCE)], check=True)
-        command = ["java", "-Xmx4g", "-cp", f"{work}{os.pathsep}{classpath}", "VectorPeer"]
-        self._jvm = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-        self._blob = work / "blob"
+        super().__init__(classpath, "VectorPeer", heap="4g")
+        self._blob = FOLDER / "blob"
 
-    def __call__(self, positions: Path, rows: int, width: Width) -> tuple[Times, bytes]:
+    def make(self, positions: Path, rows: int, width: Width) -> tuple[Times, bytes]:
         """Run the four phases once."""
-        requests, answers = self._pipes
-        requests.write(f"{positions} {rows} {width} {self._blob}\n")
-        numbers = [int(word) / 1e6 for word in answers.readline().split()]
-        if len(numbers) != 2 * len(PHASES):
-            raise SystemExit("benchmarks: the Java peer gave no answer")
+        numbers = [number / 1e6 for number in self(f"{positions} {rows} {width} {self._blob}")]
         return list(zip(numbers[::2], numbers[1::2], strict=True)), self._blob.read_bytes()
-
-    @property
-    def _pipes(self) -> tuple[IO[str], IO[str]]:
-        assert self._jvm.stdin is not None and self._jvm.stdout is not None
-        return self._jvm.stdin, self._jvm.stdout
-
-    def close(self) -> None:
-        """End the JVM."""
-        self._pipes[0].close()
-        self._jvm.wait(timeout=30)
 
 
 def measure(peer: Peer, rows: int, share: int, width: Width, runs: int) -> dict[str, Any]:
@@ -117,7 +97,7 @@ def measure(peer: Peer, rows: int, share: int, width: Width, runs: int) -> dict[
     size = 0
     for number in range(WARM + runs):
         mine = [ours(positions, rows, width) for _ in range(BURST)]
-        theirs = [peer(path, rows, width) for _ in range(BURST)]
+        theirs = [peer.make(path, rows, width) for _ in range(BURST)]
         if len({blob for _, blob in (*mine, *theirs)}) != 1:
             raise SystemExit(f"{rows} rows, {share} %, {width} bits: the vectors differ")
         size = len(mine[0][1])
