@@ -11,6 +11,7 @@ import pytest
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format.manifest import IndexEntry, VectorRange
+from lakesweep.format.vectors.combined import union, without
 from lakesweep.format.vectors.index_file import (
     IndexFileBytes,
     check_apart,
@@ -20,7 +21,7 @@ from lakesweep.format.vectors.index_file import (
     widths_of,
     write_index_files,
 )
-from lakesweep.format.vectors.vector import DeletionVector, Width, read_vector, union, vector_of, without
+from lakesweep.format.vectors.vector import DeletionVector, Width, read_vector, vector_of
 from tests.support.metadata_files import encode_vectors
 from tests.support.vector_bytes import (
     decode,

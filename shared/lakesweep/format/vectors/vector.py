@@ -169,55 +169,15 @@ def vector_of(positions: Iterable[int], width: Width) -> DeletionVector:
     return read_vector(encode(collect(positions, width), width), None, "a new deletion vector")
 
 
-def union(one: DeletionVector, positions: DeletionVector) -> DeletionVector:
-    """Return a vector with all positions of two vectors, in the width of the first.
-
-    Its bytes are those of `vector_of` for these positions.
-
-    Raises:
-        FormatError: The rows of a vector contradict its headers.
-        ValueError: A position is too large for the width.
-        UnsupportedFormatError: pyroaring is missing.
-    """
-    mine, others = one.bitmaps(), positions.bitmaps()
-    merged = mine | others
-    for key in mine.keys() & others.keys():
-        merged[key] = mine[key] | others[key]
-    return _vector_of_bitmaps(merged, one.width)
-
-
-def without(one: DeletionVector, positions: DeletionVector) -> DeletionVector | None:
-    """Return the first vector without the positions of the second, in the width of the first; None if none is left.
-
-    Its bytes are those of `vector_of` for these positions.
-
-    Raises:
-        FormatError: The rows of a vector contradict its headers.
-        UnsupportedFormatError: pyroaring is missing.
-    """
-    others = positions.bitmaps()
-    left = {key: rows - others[key] if key in others else rows for key, rows in one.bitmaps().items()}
-    return _vector_of_bitmaps(left, one.width) if any(left.values()) else None
-
-
-def _vector_of_bitmaps(bitmaps: "Mapping[int, Bitmap]", width: Width) -> DeletionVector:
-    """Return the vector of some bitmaps.
-
-    Set operations leave runs as they are. So each bitmap is made anew, as Paimon encodes its rows.
-    """
-    found = {key: bitmap_of(bitmap.to_array()) for key, bitmap in bitmaps.items() if bitmap}
-    _check_largest(found, width)
-    return read_vector(encode(found, width), None, "a new deletion vector")
-
-
 def collect(positions: Iterable[int], width: Width) -> "dict[int, Bitmap]":
     """Return the bitmaps of a vector: upper half of the positions -> bitmap. See `vector_of`."""
     found = {key: bitmap_of(rows) for key, rows in _rows_by_key(positions).items() if rows}
-    _check_largest(found, width)
+    check_largest(found, width)
     return found
 
 
-def _check_largest(found: "Mapping[int, Bitmap]", width: Width) -> None:
+def check_largest(found: "Mapping[int, Bitmap]", width: Width) -> None:
+    """Raise ValueError unless a vector can have the positions of some bitmaps."""
     largest = max(((key << 32) + bitmap.max() for key, bitmap in found.items()), default=0)
     if largest > _LARGEST[width]:
         raise ValueError(f"expected positions from 0 to {_LARGEST[width]} in a vector of {width} bits, found {largest}")

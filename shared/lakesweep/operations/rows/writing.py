@@ -7,8 +7,9 @@ from lakesweep.commit.index_files import put_vectors, refuse_external
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
 from lakesweep.format.manifest import IndexEntry
 from lakesweep.format.schema import TableSchema
+from lakesweep.format.vectors.combined import union, without
 from lakesweep.format.vectors.index_file import read_index_file
-from lakesweep.format.vectors.vector import DeletionVector, read_vector, union, vector_of, without
+from lakesweep.format.vectors.vector import DeletionVector, read_vector, vector_of
 from lakesweep.operations.repair.vectors import path_within
 from lakesweep.operations.rows.groups import Group
 from lakesweep.storage.store import Store
