@@ -195,7 +195,10 @@ def undo(typed: Typed) -> int:
     A rollback, a fast-forward, and creating or deleting a branch need no versions: the run's plan holds everything that
     they changed. They can be undone as long as nothing was committed since and all files that are needed again exist.
 
-    An undo is complete or does nothing. It is refused while a fleet policy pauses the table. Prints what would be
-    restored, and changes nothing without --execute. Running it twice is harmless.
+    Rows that delete-rows deleted come back by a commit, while their data files and the snapshots before and after that
+    run exist, or tags of them. Rows of files that were compacted since do not come back: exit code 4.
+
+    Any other undo is complete or does nothing. It is refused while a fleet policy pauses the table. Prints what would
+    be restored, and changes nothing without --execute. Running it twice is harmless.
     """
     return typed.run()

@@ -15,6 +15,8 @@ FIRST_PARTITIONS = 20
 """Partitions that are shown."""
 NAMED_PARTITIONS = 6
 """Partitions that are named in one line."""
+FIRST_FILES = 20
+"""Data files that are shown."""
 SHOWN_BY = 6
 """Roots that are named."""
 _NAMES_PARTITIONS = {"drop-partition": "such partition", "truncate": "rows"}
@@ -29,6 +31,8 @@ def commit_lines(commits: Document, words: Mapping[str, str], size: Callable[[in
         words: `operation`; `next_due`: when the next partition is due; `time`: when a target was committed.
         size: Renders a number of bytes.
     """
+    if "left_files" in commits:
+        return _returned_lines(commits, size)
     if "back" in commits:
         return _as_latest_lines(commits, words, size)
     return _partition_lines(commits, words, size) if "partition_count" in commits else _manifest_lines(commits, size)
@@ -166,6 +170,28 @@ def _as_latest_lines(
     if commits["lost"]["count"]:
         yield "missing", f"{_counted(commits['lost']['count'], 'file')}: {some_of(commits['lost']['first'], 3)}"
     if not made:
+        yield "catalog", commits["catalog"] or "not declared"
+
+
+def _returned_lines(commits: Document, size: Callable[[int], str]) -> Iterator[tuple[str, str]]:
+    undone, left, written = commits["undone"], commits["left"], commits["written"]
+    rows, files = _counted(commits["rows"], "row"), _counted(commits["files"], "data file")
+    yield "undo", f"run {undone['run_id']}, which deleted rows by snapshot {undone['snapshot_id']}"
+    for commit in commits["made"]:
+        yield "commit", f"snapshot {commit['snapshot_id']}{_effort(commit)}"
+    if commits["rows"]:
+        yield "back", f"{rows}, in {files}"
+    if commits["there_already"]:
+        yield "there", f"{_counted(commits['there_already'], 'row')} that came back before"
+    if left["files"]:
+        why = ", ".join(f"{count} {word.replace('_', ' ')}" for word, count in left["why"].items())
+        yield "left", f"{_counted(left['rows'], 'row')} of {_counted(left['files'], 'data file')} ({why})"
+    for file in commits["left_files"][:FIRST_FILES]:
+        yield "", f"{file['file']}: {_counted(file['rows'], 'row')} ({file['why'].replace('_', ' ')})"
+    if written["index_files"]:
+        new = _counted(written["index_files"], "new index file")
+        yield "index", f"{new} ({size(written['bytes'])}) instead of {commits['index_files']}"
+    if commits["rows"] and not commits["made"]:
         yield "catalog", commits["catalog"] or "not declared"
 
 

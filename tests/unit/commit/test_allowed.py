@@ -18,6 +18,8 @@ COMMANDS = {
     "repair": "CALL sys.remove_unexisting_files",
     "rollback": "CALL sys.rollback_to_as_latest",
     "vectors": "Paimon has no command for it",
+    "delete_rows": "DELETE FROM in Spark",
+    "return_rows": "CALL sys.rollback_to_as_latest",
 }
 SNAPSHOT: dict[str, object] = {
     "version": 3,
@@ -74,7 +76,7 @@ def refusal(kind: Kind, options: Mapping[str, str] | None = None, **more: object
     return caught.value
 
 
-ROWS_GO: tuple[Kind, ...] = ("drop", "repair", "rollback")
+ROWS_GO: tuple[Kind, ...] = ("drop", "repair", "rollback", "delete_rows", "return_rows")
 """Kinds that change rows."""
 TOLD: tuple[Kind, ...] = (*ROWS_GO, "vectors")
 """Kinds of which Paimon may tell others."""
@@ -96,7 +98,7 @@ REFUSED: list[tuple[dict[str, str], str, tuple[Kind, ...]]] = [
     ({"manifest.format": "Parquet"}, "manifest_format", KINDS),
     ({"manifest-sort.enabled": "true"}, "manifest_sort", ("compact_manifest",)),
     ({"write.sequence-number-init-mode": "snapshot"}, "sequence_property", ROWS_GO),
-    ({"data-evolution.enabled": "true"}, "data_evolution", ("repair", "vectors")),
+    ({"data-evolution.enabled": "true"}, "data_evolution", ("repair", "vectors", "delete_rows", "return_rows")),
     ({"commit.later-rule": "1"}, "unknown_commit_option", KINDS),
     ({"commit.callback.params": "1"}, "unknown_commit_option", KINDS),
     ({"commit.": ""}, "unknown_commit_option", KINDS),

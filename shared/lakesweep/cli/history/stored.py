@@ -16,7 +16,8 @@ from lakesweep.control.reports import PlanEnd, load_report, plan_end
 from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.model.plan import Delete, Plan, Put
 from lakesweep.model.report import RunReport
-from lakesweep.operations.undo.record import UNKNOWN_RESULT, load_record
+from lakesweep.operations.undo.committed import DeletedRows
+from lakesweep.operations.undo.record import UNKNOWN_RESULT, RunRecord, load_record
 from lakesweep.runs.database import is_table
 from lakesweep.runs.execution import LOCAL, PlanExecutor
 from lakesweep.runs.parameters.signatures import operation_named
@@ -186,11 +187,12 @@ def _undoable(area: ControlArea, run_id: str, started_ms: int, days: int | None,
     reason = None if until_ms is None or now_ms < until_ms else "expired"
     try:
         record = load_record(area, run_id)
-        if all(each.version_id is None for each in record.restores):  # its plan holds the deleted documents
+        # Its plan holds the deleted documents, or the table's snapshots the deleted rows.
+        if isinstance(record, DeletedRows) or all(each.version_id is None for each in record.restores):
             until_ms = reason = None
         if record.undone_by is not None:
             reason = "undone"
-        elif not record.is_told:
+        elif isinstance(record, RunRecord) and not record.is_told:
             reason = UNKNOWN_RESULT
     except (FormatError, RefusedError) as error:
         reason = error.code

@@ -47,6 +47,8 @@ class RowsReport(CommitsReport):
     """The zone of times in the condition; `None`: it has none that depend on one."""
     partitions: tuple[PartitionRows, ...] = ()
     """Those with such rows."""
+    base_uuid: str | None = None
+    """The uuid of the snapshot that was searched, and that the commit is built on; `None`: its writer gave none."""
     all_files: int = 0
     """Data files of the snapshot."""
     searched_files: int = 0
@@ -83,6 +85,7 @@ class RowsReport(CommitsReport):
         return {
             "condition": self.condition,
             "time_zone": self.zone,
+            "base_uuid": self.base_uuid,
             "rows": self.rows,
             "files": self.files,
             "whole_files": self.whole_files,

@@ -123,6 +123,7 @@ class _Task:
             return report
         return replace(
             report,
+            base_uuid=base.root.snapshot.uuid,
             partitions=partitions_of(base.schema, found),
             all_files=found.plan.counts.files + found.plan.counts.pruned_files,
             searched_files=self.search.searched_files,

@@ -23,6 +23,7 @@ from lakesweep.execute.batches import DOCUMENT_PHASE, ROOT_KINDS
 from lakesweep.execute.undo import id_of
 from lakesweep.model.plan import MOVE_FORMAT_VERSION, Delete, Plan, Put, Restore, moves_roots
 from lakesweep.operations.undo.branch_rewrites import OPERATION
+from lakesweep.operations.undo.committed import DeletedRows, committed_by
 from lakesweep.table.stores import TableStores
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
@@ -53,8 +54,8 @@ class RunRecord:
         return not self.silent or (self.end is not None and self.end.status == PUT_OFF)
 
 
-def load_record(area: ControlArea, run_id: str) -> RunRecord:
-    """Return what a run deleted, if its ledger lets the undo take all of it back.
+def load_record(area: ControlArea, run_id: str) -> RunRecord | DeletedRows:
+    """Return what a run deleted, if its ledger lets the undo take all of it back; or the rows that it deleted.
 
     Raises:
         RefusedError: `no_such_run`, `run_unfinished`, `plan_stale`, `not_undoable`, `nothing_to_undo`,
@@ -73,8 +74,10 @@ def load_record(area: ControlArea, run_id: str) -> RunRecord:
         )
     plan_id = plan_of_run(area, run_id) or _plan_that_it_ended(area, run_id)
     if plan_id is None:
-        _check_commits(area, run_id)
-        raise _refusal(area, run_id, "nothing_to_undo", "it deleted nothing")
+        committed = committed_by(area, run_id)
+        if committed is None:
+            raise _refusal(area, run_id, "nothing_to_undo", "it deleted nothing")
+        return committed
     end = plan_end(area, plan_id)
     if end is None:
         raise _refusal(area, run_id, "run_unfinished", f"its plan {plan_id} has not ended")
@@ -101,26 +104,6 @@ def load_record(area: ControlArea, run_id: str) -> RunRecord:
         if delete.kind == "tag_success" and delete.path not in back and known.get(delete.path) == Fate("deleted")
     )
     return RunRecord(plan, restores, undone_by(area, plan_id), silent, end, stays_away)
-
-
-def _check_commits(area: ControlArea, run_id: str) -> None:
-    """Refuse a run that committed snapshots: readers and writers may have gone on from them.
-
-    Raises:
-        RefusedError: With code `not_undoable`.
-    """
-    report = load_report(area, run_id).get("report")
-    commits = report.get("commits") if isinstance(report, dict) else None
-    made = commits.get("made") if isinstance(commits, dict) else None
-    first = made[0].get("snapshot_id") if isinstance(made, list) and made and isinstance(made[0], dict) else None
-    if isinstance(first, int):
-        raise _refusal(
-            area,
-            run_id,
-            "not_undoable",
-            f"it committed snapshot {first}, and deleted nothing; lakesweep rollback TABLE --as-latest --snapshot "
-            f"{first - 1} commits the version before it again, and without --as-latest withdraws every later commit",
-        )
 
 
 def _plan_that_it_ended(area: ControlArea, run_id: str) -> str | None:

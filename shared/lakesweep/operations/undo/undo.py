@@ -11,7 +11,7 @@ They come back, too, unless another run has deleted them.
 If runs died, several runs may have worked on one plan. They are undone together.
 
 A branch rewrite deletes only documents, and its plan contains them all. So it is undone in another way, by a plan of
-its own (`operations/undo/branch_rewrites.py`).
+its own (`operations/undo/branch_rewrites.py`). Deleted rows come back by a commit (`operations/undo/rows.py`).
 """
 
 import dataclasses
@@ -26,6 +26,7 @@ from lakesweep.execute.undo import Undo, restore
 from lakesweep.model.plan import Plan, moves_roots
 from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.operations.undo.branch_rewrites import OPERATION, undo_rewrite
+from lakesweep.operations.undo.committed import DeletedRows
 from lakesweep.operations.undo.record import RunRecord, load_record
 from lakesweep.operations.undo.versions import plan_undo
 from lakesweep.runs.execution import finish_begun, require_area
@@ -47,17 +48,25 @@ def undo(table: Table, run_id: str, *, execute: bool) -> RunReport:
             if (finished := _finish_undo(table, area, run_id)) is not None:
                 return finished
         record = load_record(area, run_id)
-        table = dataclasses.replace(table, ref=dataclasses.replace(table.ref, branch=record.plan.header.branch))
+        branch = record.branch if isinstance(record, DeletedRows) else record.plan.header.branch
+        table = dataclasses.replace(table, ref=dataclasses.replace(table.ref, branch=branch))
         report = _undo(table, area, record, run_id, execute=execute)
     except RefusedError as error:
         return refused(table, OPERATION, error)
     if record.undone_by is None or report.status != "nothing_to_do":
         return report
-    before = f"run {run_id} was undone before, by run {record.undone_by}: all is there, and nothing is left to restore"
+    before = f"run {run_id} was undone before, by run {record.undone_by}"
+    if isinstance(record, RunRecord):
+        before += ": all is there, and nothing is left to restore"
     return dataclasses.replace(report, warnings=(before, *report.warnings))
 
 
-def _undo(table: Table, area: ControlArea, record: RunRecord, run_id: str, *, execute: bool) -> RunReport:
+def _undo(table: Table, area: ControlArea, record: RunRecord | DeletedRows, run_id: str, *, execute: bool) -> RunReport:
+    if isinstance(record, DeletedRows):
+        # Imported only now: most undos need no vectors.
+        from lakesweep.operations.undo.rows import undo_rows
+
+        return undo_rows(table, area, record, execute=execute)
     if moves_roots(record.plan.actions):
         return undo_rewrite(table, record.plan, run_id, execute=execute)
     if execute:
@@ -92,6 +101,7 @@ def _execute(table: Table, area: ControlArea, run_id: str) -> RunReport:
     lease = acquire(area, own_id)
     try:
         record = load_record(area, run_id)  # read again under the lease: no other run can change it from here on
+        assert isinstance(record, RunRecord)
         env = environment(table, area, record.plan).under(lease)
         planned = plan_undo(env, record, lease.check)
         executed = restore(env, planned, own_id, lease) if planned.restores or planned.after else None

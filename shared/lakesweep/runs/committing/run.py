@@ -226,7 +226,7 @@ class CommitRun:
         table = self.target.table
         self._note_seen()
         report = self._shown(report_of(table, self._operation, status, None))
-        report = replace(report, run_id=self.id, executed=True, refusal=refusal)
+        report = replace(report, run_id=self.id, executed=True, refusal=refusal or report.refusal)
         times_ms = (self._started_ms, table.store.now_ms())
         try:
             store_report(self._area, self.id, report.to_json(), report.all_warnings(), times_ms)
