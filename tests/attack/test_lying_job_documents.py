@@ -34,7 +34,9 @@ JOB = JobDocument(
     updated_ms=2,
 )
 RESULT = {"status": "planned", "plan_id": "p1", "action_count": 200_000, "needs_confirmation": False, "refusal": None}
-SETTINGS = EmrSettings("app", "arn:planner", "arn:executor", "s3://art/1", "python3.11", "s3://ops/c", "eu-central-1")
+SETTINGS = EmrSettings(
+    "app", "arn:planner", "arn:executor", "arn:committer", "s3://art/1", "python3.11", "s3://ops/c", "eu-central-1"
+)
 RUNS = (
     JobRun("r2", "SUCCESS"),
     JobRun("r2", "FAILED", "Job failed. ExitCode: 3."),

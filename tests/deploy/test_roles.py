@@ -29,7 +29,7 @@ FUNCTIONS = (
 EXECUTORS = ("Expire", "ExecuteBatch")
 PLANNERS = ("OnSnapshotWritten", "Sweep", "TagSchedule", "OrphanScan", "OrphanWorker", "OnDemand")
 SPARK = {"SparkArtifacts": "s3://artifacts/lakesweep/1", "SparkInventory": "inventory/lake"}
-JOBS = ("SparkPlannerRole", "SparkExecutorRole")
+JOBS = ("SparkPlannerRole", "SparkExecutorRole", "SparkCommitterRole")
 EMR = "emr-serverless.amazonaws.com"
 TABLE = "arn:aws:s3:::lake/warehouse/sales.db/orders"
 CONTROL = "arn:aws:s3:::control/lakesweep/tables/orders"
@@ -184,13 +184,32 @@ def test_a_commit_writes_nothing_else_and_deletes_nothing(prefix: str) -> None:
         assert of.decide("s3:PutObject", f"{TABLE}/{key}") == "denied", "it replaces nothing"
 
 
+def test_the_job_that_commits_does_what_the_function_does() -> None:
+    """It makes no tags. All else that changes a table is decided alike."""
+    stack = render(SPARK)
+    job, function = role(stack, "SparkCommitterRole"), role_of(stack, "Committer")
+    for context in ({"s3:if-none-match": "*"}, {}, {"s3:if-match": "etag"}):
+        for key in (
+            *("snapshot/snapshot-9", "branch/branch-b/snapshot/snapshot-9", "snapshot/LATEST", "snapshot/EARLIEST"),
+            *("manifest/manifest-1", "manifest/index-manifest-1", "manifest/other", "index/index-1", "index/other"),
+            *("dt=1/bucket-0/index-1", "dt=1/bucket-0/data-1.parquet", "schema/schema-1", "tag/tag-a"),
+        ):
+            for action in ("s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion"):
+                found = job.decide(action, f"{TABLE}/{key}", context)
+                assert found == function.decide(action, f"{TABLE}/{key}", context), (action, key)
+    anew, tag = {"s3:if-none-match": "*"}, f"{TABLE}/tag/tag-rollback-to-as-latest-1-x"
+    assert (function.decide("s3:PutObject", tag, anew), job.decide("s3:PutObject", tag, anew)) == ("allowed", "denied")
+    for name in ("lease.json", "state.json", "reports/r1.json", "scans/t/s/result.json"):
+        assert job.decide("s3:PutObject", f"{CONTROL}/{name}") == "allowed"
+
+
 def test_no_other_function_can_commit() -> None:
     """A snapshot needs manifests, which nobody else may write."""
     stack = render(SPARK)
     of = {name: role_of(stack, name) for name in (*FUNCTIONS, "SparkJobs")} | {name: role(stack, name) for name in JOBS}
     key = f"{TABLE}/manifest/manifest-list-a-1"
     found = [name for name, it in of.items() if it.decide("s3:PutObject", key, {"s3:if-none-match": "*"}) == "allowed"]
-    assert found == ["Committer"]
+    assert found == ["Committer", "SparkCommitterRole"]
 
 
 @pytest.mark.parametrize("name", PLANNERS)

@@ -62,7 +62,8 @@ WITH_SPARK = {"OnDemand": {"Spark"}, "OrphanScan": {"Spark"}}
 """What functions send to besides, where there is Spark."""
 SPARK_VARIABLES = {
     *("LAKESWEEP_SPARK_APPLICATION", "LAKESWEEP_SPARK_ARTIFACTS", "LAKESWEEP_SPARK_PYTHON"),
-    *("LAKESWEEP_SPARK_PLANNER_ROLE", "LAKESWEEP_SPARK_EXECUTOR_ROLE", "LAKESWEEP_SPARK_LOG_GROUP"),
+    *("LAKESWEEP_SPARK_PLANNER_ROLE", "LAKESWEEP_SPARK_EXECUTOR_ROLE", "LAKESWEEP_SPARK_COMMITTER_ROLE"),
+    "LAKESWEEP_SPARK_LOG_GROUP",
 }
 METRICS = {
     *("Runs", "RunsDone", "RunsPartial", "RunsRefused", "RunsDamaged", "RunsFailed", "RunsSkipped", "RunsStale"),

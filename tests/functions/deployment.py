@@ -167,6 +167,7 @@ class Deployment:
             "LAKESWEEP_SPARK_PYTHON": "python3.11",
             "LAKESWEEP_SPARK_PLANNER_ROLE": f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/planner",
             "LAKESWEEP_SPARK_EXECUTOR_ROLE": f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/executor",
+            "LAKESWEEP_SPARK_COMMITTER_ROLE": f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/committer",
             "LAKESWEEP_SPARK_LOG_GROUP": "/aws/emr-serverless/lakesweep",
             "AWS_REGION": "us-east-1",
         }

@@ -537,3 +537,106 @@ def test_a_job_run_that_emr_does_not_know_has_failed() -> None:
         assert "RunsFailed" not in answer.metrics
     assert scans.document["state"] == "failed"
     assert scans.open == {}
+
+
+class Rows(Scans):
+    """A deployment, and one deletion of rows in it."""
+
+    def ask(self, **words: Any) -> dict[str, Any]:
+        arguments = {"where_file": "s3://ops/forget.sql", "catalog_type": "filesystem", **words.pop("arguments", {})}
+        event = {"operation": "delete-rows", "table": self.location(), "arguments": arguments, **words}
+        answer = self.invoke("on_demand", event).value
+        self.scan_id = answer.get("scan_id", "")
+        return answer
+
+
+def test_rows_are_deleted_by_one_job() -> None:
+    """The request, the document and the job name the file with the condition, and the result has no value of it."""
+    rows = Rows()
+    answer = rows.ask(execute=True)
+    assert (answer["status"], answer["run_id"], answer["operation"]) == ("queued", rows.scan_id, "delete-rows")
+    assert answer["report"].endswith(f"/reports/{rows.scan_id}.json")
+    assert answer["result"].endswith(f"/{rows.scan_id}/result.json")
+    assert rows.send("spark_jobs", *rows.waiting("spark")).failed == []
+    (run,) = rows.job_runs
+    assert run.execution_role_arn.endswith("role/committer")
+    words = run.job_driver["sparkSubmit"]["entryPointArguments"]
+    assert words[0] == rows.location()
+    assert words[words.index("--run-id") + 1] == rows.scan_id
+    assert words[words.index("--where-file") + 1] == "s3://ops/forget.sql"
+    assert words[-1] == "--execute" and "--where" not in words
+    assert (rows.document["kind"], rows.document["state"]) == ("rows", "running")
+    rows.result(status="done", plan_id=None, action_count=0)
+    rows.end(0)
+    rows.hear(0)
+    assert (rows.document["state"], rows.open, len(rows.job_runs)) == ("executed", {}, 1)
+
+
+def test_a_dry_run_of_a_deletion_of_rows_changes_no_table() -> None:
+    rows = Rows()
+    rows.begin()
+    (run,) = rows.job_runs
+    assert run.execution_role_arn.endswith("role/planner")
+    assert "--execute" not in run.job_driver["sparkSubmit"]["entryPointArguments"]
+    rows.result(status="planned", plan_id=None, action_count=0)
+    rows.end(0)
+    rows.hear(0)
+    assert (rows.document["state"], rows.document["why"]) == ("planned", None)
+
+
+def test_a_job_that_dies_is_started_again() -> None:
+    """With the same id, under which it commits once."""
+    rows = Rows()
+    rows.begin(execute=True)
+    rows.end(0, "FAILED", "Job failed. ExitCode: 137.")
+    rows.hear(0)
+    first, second = (run.job_driver["sparkSubmit"]["entryPointArguments"] for run in rows.job_runs)
+    assert first == second
+    rows.result(status="refused", plan_id=None, refusal={"code": "primary_key_table", "message": "it has keys"})
+    rows.end(1, "FAILED", "Job failed. ExitCode: 3.")
+    rows.hear(1)
+    assert (rows.document["state"], rows.document["code"]) == ("refused", "primary_key_table")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        ({"where": "id = 'secret'", "where_file": None}, "condition_in_request", "expected where_file"),
+        ({"where": "id = 'secret'"}, "condition_in_request", "expected where_file"),
+        ({"where_file": None}, "bad_argument", "found none"),
+        ({"where_file": "forget.sql"}, "bad_argument", "expected s3://bucket/key"),
+        ({"where_file": "s3://ops/"}, "bad_argument", "expected s3://bucket/key"),
+        ({"show_rows": True}, "bad_argument", "rows would come into the job's log"),
+        ({"engine": "local"}, "bad_argument", "expected spark"),
+        ({"confirm": "perhaps"}, "bad_argument", "expected true or false"),
+        ({"catalog_type": "iceberg"}, "bad_argument", "expected one of"),
+        ({"wher": "x"}, "unknown_argument", "no argument 'wher'"),
+    ],
+)
+def test_a_deletion_of_rows_that_is_refused_at_once(arguments: dict[str, Any], code: str, sentence: str) -> None:
+    rows = Rows()
+    answer = rows.ask(arguments=arguments, execute=True)
+    assert (answer["status"], answer["queued"], answer["refusal"]["code"]) == ("refused", False, code)
+    assert sentence in answer["refusal"]["message"] and "secret" not in json.dumps(answer)
+    assert rows.waiting("spark") == []
+
+
+def test_a_condition_may_be_kept_on_purpose() -> None:
+    rows = Rows()
+    rows.begin(arguments={"where": "id = 17", "where_file": None, "keep_condition": True})
+    words = rows.job_runs[0].job_driver["sparkSubmit"]["entryPointArguments"]
+    assert words[words.index("--where") + 1] == "id = 17" and "--keep-condition" in words
+
+
+def test_a_deployment_that_only_observes_deletes_no_rows() -> None:
+    rows = Rows(mode="observe")
+    assert rows.ask(execute=True)["refusal"]["code"] == "observed"
+    assert rows.ask()["status"] == "queued"
+
+
+def test_a_message_to_the_function_that_commits_deletes_no_rows() -> None:
+    """It has nothing that reads rows."""
+    rows = Rows()
+    message = {"format_version": 1, "kind": "commit", "operation": "delete-rows", "table": rows.location()}
+    message |= {"branch": "main", "arguments": {"where": "true"}, "manual": True, "run_id": "r1", "hop": 0}
+    assert len(rows.send("committer", message).failed) == 1

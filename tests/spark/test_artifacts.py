@@ -75,6 +75,7 @@ def settings(control: str = "s3://ops/lakesweep") -> EmrSettings:
         application_id="00f1cbsc6anuij25",
         planner_role_arn="arn:aws:iam::123456789012:role/planner",
         executor_role_arn="arn:aws:iam::123456789012:role/executor",
+        committer_role_arn="arn:aws:iam::123456789012:role/committer",
         artifacts=ARTIFACTS,
         python=f"python{PYTHON}",
         control=control,

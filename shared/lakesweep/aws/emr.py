@@ -17,14 +17,19 @@ from lakesweep.control.area import table_key
 from lakesweep.errors import UsageError
 from lakesweep.runs.bound import EXTERNAL_ROOTS
 
-JobKind = Literal["plan", "execute"]
+JobKind = Literal["plan", "execute", "rows"]
+"""Plan the removal of orphan files, execute such a plan, or delete rows."""
 
 ARCHIVE = "archive.tar.gz"
 FOLDER = "environment"
 """Folder into which EMR unpacks the archive."""
-ENTRY_POINTS: Mapping[JobKind, str] = {"plan": "jobs/remove_orphan_files.py", "execute": "jobs/execute_plan.py"}
+ENTRY_POINTS: Mapping[JobKind, str] = {
+    "plan": "jobs/remove_orphan_files.py",
+    "execute": "jobs/execute_plan.py",
+    "rows": "jobs/delete_rows.py",
+}
 MAX_NAME = 256
-_NAME = re.compile(r"lakesweep (plan|execute) (\S+) (\S+) ([0-9]+)")
+_NAME = re.compile(r"lakesweep (plan|execute|rows) (\S+) (\S+) ([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,8 @@ class EmrSettings:
     planner_role_arn: str
     """Role that cannot delete."""
     executor_role_arn: str
+    committer_role_arn: str
+    """Role that writes snapshots, and cannot delete."""
     artifacts: str
     """Location of one uploaded build of `make emr-artifacts`: `s3://bucket/prefix`."""
     python: str
@@ -90,7 +97,7 @@ class EmrSettings:
 
 @dataclass(frozen=True, slots=True)
 class SparkJob:
-    """One attempt to plan or to execute."""
+    """One attempt to plan, to execute, or to delete rows."""
 
     kind: JobKind
     table: str
@@ -100,6 +107,8 @@ class SparkJob:
     """Additional arguments for the job's command line."""
     plan_id: str | None = None
     """For `execute`."""
+    commits: bool = False
+    """For `rows`: it is no dry run."""
     objects: int | None = None
     """About how many objects are in the table; `None` if unknown."""
     state_id: str | None = None
@@ -143,8 +152,8 @@ def start_job_run(job: SparkJob, settings: EmrSettings) -> dict[str, object]:
         "applicationId": settings.application_id,
         "clientToken": job.client_token,
         "name": job.name[:MAX_NAME],
-        "executionRoleArn": settings.planner_role_arn if job.kind == "plan" else settings.executor_role_arn,
-        "executionTimeoutMinutes": size.timeout_min if job.kind == "plan" else EXECUTION_MIN,
+        "executionRoleArn": _role(job, settings),
+        "executionTimeoutMinutes": EXECUTION_MIN if job.kind == "execute" else size.timeout_min,
         "jobDriver": {
             "sparkSubmit": {
                 "entryPoint": f"{settings.artifacts}/{ENTRY_POINTS[job.kind]}",
@@ -170,11 +179,20 @@ def start_job_run(job: SparkJob, settings: EmrSettings) -> dict[str, object]:
     return arguments
 
 
+def _role(job: SparkJob, settings: EmrSettings) -> str:
+    """Return the role that may do what the job does, and no more."""
+    if job.kind == "execute":
+        return settings.executor_role_arn
+    return settings.committer_role_arn if job.commits else settings.planner_role_arn
+
+
 def _command_line(job: SparkJob, settings: EmrSettings) -> tuple[str, ...]:
     what = (job.table,) if job.plan_id is None else (job.table, job.plan_id)
     always = ("--control", settings.control, "--engine", "spark", "--json")
     if job.kind == "plan":
         return (*what, *always, "--scan-id", job.state_id or job.scan_id, *job.arguments)
+    if job.kind == "rows":
+        return (*what, *always, "--run-id", job.scan_id, *job.arguments)
     return (*what, *always, *job.arguments)
 
 

@@ -119,11 +119,11 @@ class Commit:
 
 
 def commits_snapshot(operation: str, arguments: Mapping[str, object]) -> bool:
-    """Tell whether an operation with these arguments commits a snapshot."""
+    """Tell whether an operation with these arguments commits a snapshot, and a function can do that."""
     from lakesweep.runs.parameters.signatures import SIGNATURES  # most messages are about something else
 
     signature = SIGNATURES.get(operation)
-    return signature is not None and signature.has_commit(arguments)
+    return signature is not None and signature.has_commit(arguments) and not signature.needs_spark
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +166,21 @@ class SparkScan:
     hop: Hop = 0
 
     kind = "spark"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkRows:
+    """A request of a person to delete rows, which a job on Spark carries out. It names a file with the condition."""
+
+    table: Location
+    scan_id: ScanId
+    """Id of the job, and of its run."""
+    branch: Branch = MAIN
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    execute: bool = False
+    hop: Hop = 0
+
+    kind = "spark_rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +235,9 @@ class OrphanSweep:
     kind = "orphan_sweep"
 
 
-Message = Hint | Work | Commit | Sweep | TagSweep | SparkScan | SparkPoll | OrphanScan | OrphanTask | OrphanSweep
+Message = (
+    Hint | Work | Commit | Sweep | TagSweep | SparkScan | SparkRows | SparkPoll | OrphanScan | OrphanTask | OrphanSweep
+)
 
 
 def next_hop(message: Message) -> Message | None:
@@ -286,7 +303,7 @@ def message_of(document: dict[str, object], name: str) -> Message:
     return found
 
 
-_OTHERS = (Commit, Sweep, TagSweep, SparkScan, SparkPoll, OrphanScan, OrphanTask, OrphanSweep)
+_OTHERS = (Commit, Sweep, TagSweep, SparkScan, SparkRows, SparkPoll, OrphanScan, OrphanTask, OrphanSweep)
 _OF_KIND: dict[str, type[Message]] = {Hint.kind: Hint, "maintain": Work, "execute": Work}
 _OF_KIND |= {each.kind: each for each in _OTHERS}
 

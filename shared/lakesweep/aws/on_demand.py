@@ -6,8 +6,8 @@ The function behind this module has no permission to delete. It stores the plan 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
-from lakesweep.aws.jobs.documents import job_name
-from lakesweep.aws.messages import Branch, Commit, SparkScan, Work, commits_snapshot
+from lakesweep.aws.jobs.demand import ask_for_rows, ask_for_scan
+from lakesweep.aws.messages import Branch, Commit, Work, commits_snapshot
 from lakesweep.aws.orphan_arguments import call_of
 from lakesweep.aws.recording import record, summary_of
 from lakesweep.aws.runtime import Context, Runtime
@@ -27,6 +27,7 @@ from lakesweep.runs.execution import require_area
 from lakesweep.runs.fleet import watched_ruling
 from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.parameters.parameter import read_span_ms
+from lakesweep.runs.parameters.rows import DELETE_ROWS
 from lakesweep.runs.parameters.signatures import operation_named
 from lakesweep.runs.session import NOT_EXECUTABLE, Table
 
@@ -96,6 +97,8 @@ def answer_demand(runtime: Runtime, event: object, context: Context) -> dict[str
                 return _on_spark(runtime, table, demand)
             if engine in FUNCTIONS:
                 return _on_functions(runtime, table, demand)
+        if demand.operation == DELETE_ROWS.name:
+            return _rows_on_spark(runtime, table, demand)
         return _queued(runtime, table, demand) if demand.operation == EXECUTE else _planned(runtime, table, demand)
     except MaintenanceError as error:
         # The person who asked reads the answer, so a refusal raises no alarm.
@@ -151,7 +154,17 @@ def _on_spark(runtime: Runtime, table: Table, demand: Demand) -> dict[str, objec
     if demand.execute:
         _check_mode(runtime, table)
     given = {name: value for name, value in demand.arguments.items() if value is not None}
-    return _asked(runtime, table, demand, arguments=given, execute=demand.execute)
+    found = ask_for_scan(runtime.queues, table, given, demand.plan_id, execute=demand.execute)
+    return _queued_answer(demand.operation, table, demand.branch, found)
+
+
+def _rows_on_spark(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]:
+    _check_spark(runtime, table)
+    _check_no_plan(demand)
+    if demand.execute:
+        _check_mode(runtime, table)
+    found = ask_for_rows(runtime.queues, table, demand.arguments, execute=demand.execute)
+    return _queued_answer(demand.operation, table, demand.branch, found)
 
 
 def _on_functions(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]:
@@ -185,31 +198,6 @@ def _check_no_plan(demand: Demand) -> None:
         raise UsageError(f"{demand.operation} takes no plan_id and no confirm; expected operation {EXECUTE}")
 
 
-def _asked(
-    runtime: Runtime,
-    table: Table,
-    demand: Demand,
-    *,
-    arguments: Mapping[str, object] | None = None,
-    execute: bool,
-) -> dict[str, object]:
-    """Request a job on Spark: a scan, or the execution of a stored plan."""
-    scan = SparkScan(
-        table.ref.location,
-        new_id(require_area(table).store.now_ms()),
-        table.ref.branch,
-        arguments or {},
-        execute,
-        demand.plan_id,
-        confirm=demand.confirm is not None,
-        manual=True,
-    )
-    runtime.queues.ask_for_scan(scan)
-    job = require_area(table).path(job_name(scan.scan_id))
-    found = {"scan_id": scan.scan_id, "job": job, "plan_id": scan.plan_id}
-    return _queued_answer(demand.operation, table, table.ref.branch, found)
-
-
 def _queued_answer(operation: str, table: Table, branch: str, found: Mapping[str, object]) -> dict[str, object]:
     """Return the answer for work that other processes do later, with what is found about it."""
     return {
@@ -239,7 +227,9 @@ def _queued(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]
         raise _unconfirmed(demand.plan_id)
     if demand.arguments.get("engine") == SPARK:
         _check_spark(runtime, table)
-        return _asked(runtime, table, demand, execute=True)
+        confirms = demand.confirm is not None
+        found = ask_for_scan(runtime.queues, table, {}, demand.plan_id, execute=True, confirms=confirms)
+        return _queued_answer(demand.operation, table, demand.branch, found)
     is_confirmed = demand.confirm is not None
     runtime.queues.hand_over(
         Work(table.ref.location, table.ref.branch, demand.plan_id, _grace_ms(demand), confirm=is_confirmed, manual=True)

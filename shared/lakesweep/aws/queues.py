@@ -14,6 +14,7 @@ from lakesweep.aws.messages import (
     OrphanScan,
     OrphanSweep,
     OrphanTask,
+    SparkRows,
     SparkScan,
     Sweep,
     TagSweep,
@@ -79,8 +80,8 @@ class Queues:
         """Tell whether this deployment has Spark."""
         return "spark" in self._urls
 
-    def ask_for_scan(self, scan: SparkScan) -> None:
-        """Ask for a scan on Spark."""
+    def ask_for_scan(self, scan: SparkScan | SparkRows) -> None:
+        """Ask for a scan on Spark, or for another job there."""
         self._send("spark", scan)
 
     def ask_for_orphan_scan(self, scan: OrphanScan, delay_s: int = 0) -> None:

@@ -120,6 +120,7 @@ def _emr(environment: Mapping[str, str], control: str) -> "EmrSettings":
         application_id=stated("LAKESWEEP_SPARK_APPLICATION"),
         planner_role_arn=stated("LAKESWEEP_SPARK_PLANNER_ROLE"),
         executor_role_arn=stated("LAKESWEEP_SPARK_EXECUTOR_ROLE"),
+        committer_role_arn=stated("LAKESWEEP_SPARK_COMMITTER_ROLE"),
         artifacts=str(_place(stated("LAKESWEEP_SPARK_ARTIFACTS"), "LAKESWEEP_SPARK_ARTIFACTS")),
         python=stated("LAKESWEEP_SPARK_PYTHON"),
         control=control,

@@ -37,8 +37,7 @@ from lakesweep.storage.retries import told
 
 Document = Mapping[str, object]
 
-REFUSED = 3
-PARTIAL = DAMAGED = 4
+REFUSED, PARTIAL, DAMAGED = 3, 4, 4
 _SIGNALS = 128
 """If a signal stopped a command, its exit code is this number plus the number of the signal."""
 _NO_TABLE = "not_a_table"
@@ -56,9 +55,10 @@ def answer_operation(
     operation: str,
     run: Callable[[Table], RunReport],
     lines: Callable[[Document], Iterable[str]] = report_lines,
+    following: Callable[[Place, RunReport], str] = next_command,
 ) -> int:
     """Run a maintenance operation and print its report, which `lines` renders as text."""
-    document, text, exit_code = _carried_out(place, operation, run, lines)
+    document, text, exit_code = _carried_out(place, operation, run, lines, following)
     if place.as_json:
         print_document(document)
     else:
@@ -128,6 +128,7 @@ def _carried_out(
     operation: str,
     run: Callable[[Table], RunReport],
     lines: Callable[[Document], Iterable[str]] = report_lines,
+    following: Callable[[Place, RunReport], str] = next_command,
 ) -> tuple[Document, Iterable[str], int]:
     """Run an operation and print its warnings. Return its document, its text and the exit code."""
     counter = RequestCounter()
@@ -158,8 +159,8 @@ def _carried_out(
         say(f"table {report.table} is damaged: readers of some version fail; lakesweep check --all-roots shows details")
     document = report.to_json() | ({"warnings": warnings} if warnings else {})
     text = list(lines(document))
-    if table.area is not None and (following := next_command(place, report)):
-        text.append(next_line(following))
+    if table.area is not None and (command := following(place, report)):
+        text.append(next_line(command))
     return document, text, exit_code_of(report)
 
 

@@ -71,16 +71,16 @@ def command(
     """
 
     def parsed(function: Callable[[Typed], int]) -> Callable[..., int]:
-        def run(where: Place, /, execute: bool, **values: Any) -> int:
+        def run(at: Place, /, execute: bool, **values: Any) -> int:
             given = {name: value for name, value in values.items() if value not in (None, False, [])}
-            return function(Typed(signature, where, given, execute))
+            return function(Typed(signature, at, given, execute))
 
         run.__name__, run.__doc__ = function.__name__, function.__doc__
         keyword = inspect.Parameter.KEYWORD_ONLY
         parameters = [each for each in (*first, *signature.parameters, *last) if each.typed is not None]
         run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [
-                inspect.Parameter("where", inspect.Parameter.POSITIONAL_ONLY),
+                inspect.Parameter("at", inspect.Parameter.POSITIONAL_ONLY),
                 *map(_typed, parameters),
                 inspect.Parameter("execute", keyword, annotation=Execute, default=False),
             ]

@@ -7,6 +7,7 @@ the snapshots, tags and branches that keep the files.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from lakesweep.cli.deleted import row_lines
 from lakesweep.errors import some_of
 
 Document = Mapping[str, Any]
@@ -31,6 +32,8 @@ def commit_lines(commits: Document, words: Mapping[str, str], size: Callable[[in
         words: `operation`; `next_due`: when the next partition is due; `time`: when a target was committed.
         size: Renders a number of bytes.
     """
+    if "condition" in commits:
+        return row_lines(commits)
     if "left_files" in commits:
         return _returned_lines(commits, size)
     if "back" in commits:

@@ -1,11 +1,12 @@
 """Run an operation of the registry from a command line."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from lakesweep.cli.answer import answer_database, answer_operation
+from lakesweep.cli.next_command import next_command
 from lakesweep.cli.options import Place
 from lakesweep.control.lease import read_lease
 from lakesweep.errors import MaintenanceError, UsageError
@@ -14,6 +15,8 @@ from lakesweep.operations.registry import run_operation
 from lakesweep.runs.parameters.parameter import Parameter
 from lakesweep.runs.parameters.signatures import SIGNATURES
 from lakesweep.runs.session import Table
+
+Complete = Callable[[Table, Mapping[str, object]], tuple[Table, Mapping[str, object]]]
 
 
 def run_named(
@@ -25,6 +28,9 @@ def run_named(
     execute: bool,
     may_be_database: bool = False,
     of_one_table: Sequence[str] = (),
+    complete: Complete = lambda table, arguments: (table, arguments),
+    following: Callable[[Place, RunReport], str] = next_command,
+    finished: Callable[[Table, RunReport | MaintenanceError], None] = lambda table, result: None,
 ) -> int:
     """Run the operation `name` and return the exit code.
 
@@ -36,23 +42,29 @@ def run_named(
         execute: Whether to execute the plan. Otherwise nothing in the table changes.
         may_be_database: Whether the place may also be a folder of tables.
         of_one_table: Arguments of this call that make sense only for one table, not for a database.
+        complete: Completes the opened table and the arguments; may raise `UsageError`.
+        following: Returns the command line that executes what was planned; see `next_command`.
+        finished: Called with the report, or with the error.
     """
     given = [each for each in SIGNATURES[name].parameters if each.is_own or arguments.get(each.name) is not None]
 
     def run(table: Table) -> RunReport:
         begun = () if execute else unfinished(table)
         try:
-            report = run_operation(table, name, {**arguments, "options": _pairs(options)}, execute=execute)
+            table, completed = complete(table, arguments)
+            report = run_operation(table, name, {**completed, "options": _pairs(options)}, execute=execute)
         except MaintenanceError as error:
+            finished(table, error)
             error.args = (as_typed(str(error), given),)
             raise
+        finished(table, report)
         report = replace(report, warnings=(*begun, *(as_typed(each, given) for each in report.warnings)))
         if report.refusal is None:
             return report
         return replace(report, refusal=replace(report.refusal, message=as_typed(report.refusal.message, given)))
 
     if not may_be_database:
-        return answer_operation(place, name, run)
+        return answer_operation(place, name, run, following=following)
     return answer_database(place, name, run, of_one_table)
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from lakesweep.control.area import ControlArea, check_apart
 from lakesweep.model.paths.stays import Allowance
@@ -86,6 +86,8 @@ class Table:
     """The values of `engine` beside `local`: `lambda` and `spark`, if available."""
     available: "Available | None" = None
     """The backends that `auto` chooses from. Without this field, `auto` means `local`."""
+    rows_engine: Any = None
+    """A `RowsEngine`: what searches data files for rows to delete; `None`: this process."""
     say: Callable[[str], None] = _say_nothing
     """Tells people about progress during a call."""
     notes: dict[str, str] = field(default_factory=dict)

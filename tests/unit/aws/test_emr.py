@@ -1,5 +1,7 @@
 """StartJobRun's arguments: what the service's own model takes, and the same each time."""
 
+from dataclasses import replace
+
 import botocore.session
 import pytest
 from botocore.validate import validate_parameters
@@ -24,6 +26,7 @@ SETTINGS = EmrSettings(
     application_id="00f1cbsc6anuij25",
     planner_role_arn="arn:aws:iam::123456789012:role/planner",
     executor_role_arn="arn:aws:iam::123456789012:role/executor",
+    committer_role_arn="arn:aws:iam::123456789012:role/committer",
     artifacts="s3://artifacts/lakesweep/0.1.0",
     python="python3.11",
     control="s3://ops/lakesweep",
@@ -34,6 +37,7 @@ SETTINGS = EmrSettings(
 SCAN = "20261121T220000Z-1f2e3d4c"
 PLAN = SparkJob("plan", TABLE, SCAN, 1, arguments=("--older-than", "2026-11-01T00:00:00Z"))
 EXECUTE = SparkJob("execute", TABLE, SCAN, 2, plan_id="20261121T230000Z-aabbccdd")
+ROWS = SparkJob("rows", TABLE, SCAN, 1, arguments=("--where-file", "s3://ops/forget.sql", "--execute"), commits=True)
 
 MEMORY_GB = {1: range(2, 9), 2: range(4, 17), 4: range(8, 31), 8: range(16, 61, 4), 16: range(32, 121, 8)}
 """vCPUs -> what a worker may have ("Supported worker configurations", Amazon EMR Serverless User Guide)."""
@@ -46,7 +50,7 @@ def configuration(job: SparkJob) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words[1::2])
 
 
-@pytest.mark.parametrize("job", [PLAN, EXECUTE], ids=["plan", "execute"])
+@pytest.mark.parametrize("job", [PLAN, EXECUTE, ROWS], ids=["plan", "execute", "rows"])
 def test_the_service_takes_them(job: SparkJob) -> None:
     """Against the model of the service in botocore: names, types, lengths."""
     shape = (
@@ -72,6 +76,23 @@ def test_a_planning_job_has_the_role_that_cannot_delete() -> None:
         *(TABLE, *always, "--scan-id", SCAN, "--older-than", "2026-11-01T00:00:00Z")
     ]
     assert submitted[1]["entryPointArguments"] == [TABLE, "20261121T230000Z-aabbccdd", *always]
+
+
+def test_a_job_that_deletes_rows_has_the_role_that_commits() -> None:
+    """Its dry run has the role that changes no table."""
+    job, dry = start_job_run(ROWS, SETTINGS), start_job_run(replace(ROWS, commits=False), SETTINGS)
+    assert (job["executionRoleArn"], dry["executionRoleArn"]) == (
+        SETTINGS.committer_role_arn,
+        SETTINGS.planner_role_arn,
+    )
+    submitted = job["jobDriver"]["sparkSubmit"]  # type: ignore[index]
+    assert submitted["entryPoint"] == "s3://artifacts/lakesweep/0.1.0/jobs/delete_rows.py"
+    assert submitted["entryPointArguments"] == [
+        *(TABLE, "--control", SETTINGS.control, "--engine", "spark", "--json", "--run-id", SCAN),
+        *("--where-file", "s3://ops/forget.sql", "--execute"),
+    ]
+    assert parse_name(str(job["name"])) == (table_key(TABLE), SCAN)
+    assert job["executionTimeoutMinutes"] == SIZES[1].timeout_min
 
 
 def test_a_token_is_an_attempt() -> None:

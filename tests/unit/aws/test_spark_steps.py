@@ -28,6 +28,15 @@ from tests.unit.cli.command_line import call
 
 TABLE = "s3://lake/warehouse/sales.db/orders"
 PLANNING = JobDocument("s1", TABLE, execute=True, job_run_id="r1")
+ROWS = JobDocument(
+    "s1",
+    TABLE,
+    "b",
+    {"where_file": "s3://ops/forget.sql", "catalog_type": "glue", "catalog_lock": "true", "confirm": False},
+    execute=True,
+    kind="rows",
+    job_run_id="r1",
+)
 EXECUTING = replace(PLANNING, kind="execute", plan_id="p1", action_count=10**6)
 DONE = JobRun("r1", "SUCCESS")
 LARGE = PlanResult("planned", "p1", SMALL_PLAN_ACTIONS + 1)
@@ -75,6 +84,22 @@ CASES = {
     "stale at last": (*(replace(PLANNING, attempt=3), failed(3), STALE, FAILED, "plan", 3, None),),
     "cancelled": (PLANNING, JobRun("r1", "CANCELLED", "", 60, 120), None, CANCELLED, "plan", 1, None),
     "out of time": (PLANNING, JobRun("r1", "CANCELLED", "", 7200, 120), None, RUNNING, "plan", 2, None),
+    "rows": (ROWS, DONE, PlanResult("done"), EXECUTED, "rows", 1, None),
+    "rows, as a dry run": (replace(ROWS, execute=False), DONE, PlanResult("planned"), PLANNED, "rows", 1, None),
+    "no rows": (ROWS, DONE, PlanResult("nothing_to_do"), EXECUTED, "rows", 1, None),
+    "rows of a refused table": (
+        *(ROWS, failed(3), PlanResult("refused", code="clustering", why="levels"), REFUSED, "rows", 1, "clustering"),
+    ),
+    "rows of a changed table": (
+        *(ROWS, failed(3), PlanResult("stale", code="stale", why="columns"), REFUSED, "rows", 1, "stale"),
+    ),
+    "rows, partly": (
+        *(ROWS, failed(4), PlanResult("partial", code="gave_up", why="others"), FAILED, "rows", 1, "gave_up"),
+    ),
+    "rows without a result": (ROWS, DONE, None, RUNNING, "rows", 2, None),
+    "rows, killed": (ROWS, failed(137), None, RUNNING, "rows", 2, None),
+    "rows, lease held": (ROWS, failed(5), None, RUNNING, "rows", 2, None),
+    "rows, usage": (ROWS, failed(2), None, REFUSED, "rows", 1, "refused"),
     "executed": (EXECUTING, DONE, None, EXECUTED, "execute", 1, None),
     "execution failed": (EXECUTING, failed(1), None, RUNNING, "execute", 2, None),
     "lease held": (EXECUTING, failed(5), None, RUNNING, "execute", 2, None),
@@ -181,3 +206,38 @@ def test_a_damaged_document(text: str) -> None:
     area.put("jobs/s1.json", text.encode())
     with pytest.raises(FormatError):
         read_job(area, "s1")
+
+
+def test_the_command_line_of_a_deletion_of_rows() -> None:
+    """Flags may come as texts; a text of a flag's kind stays a text. Every option is one of the command."""
+    job = job_of(ROWS)
+    assert job.commits
+    assert job.arguments == (
+        *(
+            "--branch",
+            "b",
+            "--where-file",
+            "s3://ops/forget.sql",
+            "--catalog-type",
+            "glue",
+            "--catalog-lock",
+            "--execute",
+        ),
+    )
+    arguments = {
+        "where": "true",
+        "keep_condition": True,
+        "time_zone": "UTC",
+        "fallback_reappears": True,
+        "engine": "spark",
+        "options": {"commit.timeout": "5 min"},
+        "external_roots": ["s3://more/files"],
+    }
+    dry = job_of(replace(ROWS, arguments=arguments, execute=False))
+    assert not dry.commits
+    assert dry.arguments == (
+        *("--branch", "b", "--where", "true", "--time-zone", "UTC", "--keep-condition", "--fallback-reappears"),
+        *("--option", "commit.timeout=5 min", "--external-root", "s3://more/files"),
+    )
+    answer = call("delete-rows", "/no/such/table", *dry.arguments)
+    assert "no such branch" in answer.messages

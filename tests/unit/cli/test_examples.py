@@ -34,6 +34,7 @@ OPERATIONS = {command.name for command in COMMANDS if command.signature} | {"exe
 ELSEWHERE = ("--engine spark", "--engine lambda", "lakesweep demo")
 """What needs Spark, a deployment or a minute; tests/spark, tests/functions and tests/e2e run it."""
 PARTITIONED = ("drop-partition", "truncate", "expire-partitions")
+READABLE = ("read", "delete-rows")
 WAITS = "--quarantine"
 """The first call with it only remembers the orphans."""
 FINDINGS = 6
@@ -139,7 +140,8 @@ def readable(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = pa.table({"id": [1, 2], "price": [5, 20], "region": ["us", "eu"]})
     catalog = CatalogFactory.create({"warehouse": str(warehouse)})
     catalog.create_database("sales", True)
-    catalog.create_table("sales.orders", Schema.from_pyarrow_schema(rows.schema), False)
+    options = {"bucket": "-1", "deletion-vectors.enabled": "true"}
+    catalog.create_table("sales.orders", Schema.from_pyarrow_schema(rows.schema, options=options), False)
     table = catalog.get_table("sales.orders")
     builder = table.new_batch_write_builder()
     write, commit = builder.new_write(), builder.new_commit()
@@ -179,7 +181,7 @@ def scene(
     """Copy the lake for one example; a folder stands for the buckets, since that is quicker."""
     _, command, name, *_ = [*shlex.split(example), ""]
     folder = tmp_path / "lake" / "sales.db" / "orders"
-    source = partitioned if command in PARTITIONED else readable if command == "read" else written
+    source = partitioned if command in PARTITIONED else readable if command in READABLE else written
     shutil.copytree(source, folder, copy_function=os.link)  # no command changes a file in place
     if command in ("create-tag", "create-branch"):  # what they make is not there yet
         name = shlex.split(example)[3]
@@ -195,6 +197,7 @@ def scene(
     }
     words: tuple[str, ...] = ()
     (tmp_path / "ops").mkdir()
+    (tmp_path / "forget.sql").write_text("id = 2")
     is_on_s3 = any(word.startswith("s3://") for word in shlex.split(example))
     if request.param == "s3" and not is_on_s3:
         pytest.skip("the example is of a table in a folder")

@@ -21,6 +21,7 @@ from lakesweep.operations.registered.partitions import folded_options
 from lakesweep.operations.registry import OPERATIONS, run_operation
 from lakesweep.operations.repair import dangling, remove_unexisting_files, remove_unexisting_manifests, repair_hints
 from lakesweep.operations.retention import expire_changelogs, expire_consumers, expire_snapshots
+from lakesweep.operations.rows import delete_rows
 from lakesweep.operations.tags import create as create_tag
 from lakesweep.operations.tags import delete as delete_tag
 from lakesweep.operations.tags import expire as expire_tags
@@ -80,7 +81,7 @@ def test_every_operation_is_declared_once() -> None:
         *(remove_orphan_files.OPERATION, create_tag.CREATE, create_tag.REPLACE, rename_tag.OPERATION),
         *(delete_tag.OPERATION, expire_tags.OPERATION, tag_steps.OPERATION, rollback.OPERATION),
         *(drop_partition.OPERATION, truncate.OPERATION, expire_partitions.OPERATION),
-        compact_manifest.OPERATION,
+        *(delete_rows.OPERATION, compact_manifest.OPERATION),
         *(remove_unexisting_files.OPERATION, remove_unexisting_manifests.OPERATION, repair_hints.OPERATION),
         dangling.OPERATION,
         *(create_branch.OPERATION, delete_branch.OPERATION, fast_forward.OPERATION, undo.OPERATION, maintain.OPERATION),

@@ -44,7 +44,10 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class JobDocument:
-    """A scan: first a job plans, then another job executes the plan if this was requested."""
+    """A scan: first a job plans, then another job executes the plan if this was requested.
+
+    Or a deletion of rows by one job, or its dry run.
+    """
 
     scan_id: Text
     table: Text

@@ -6,9 +6,11 @@ from lakesweep.aws.emr import SparkJob
 from lakesweep.aws.jobs.documents import CANCELLED, EXECUTED, FAILED, HANDED_OVER, PLANNED, REFUSED, Ended, JobDocument
 from lakesweep.aws.jobs.emr_serverless import JobRun
 from lakesweep.aws.orphan_arguments import OF_THE_CHOICE
-from lakesweep.aws.scans.result import DAMAGED, PlanResult, result_name
+from lakesweep.aws.scans.result import DAMAGED, FINAL_EXIT_CODES, PlanResult, result_name
 from lakesweep.aws.settings import Settings
 from lakesweep.errors import FormatError, StalePlanError
+from lakesweep.runs.parameters.parameter import EXTERNAL_ROOTS, OPTIONS, flag
+from lakesweep.runs.parameters.rows import DELETE_ROWS, ENGINE
 
 MAX_ATTEMPTS = 3
 MAX_HELD = 12
@@ -16,11 +18,11 @@ MAX_HELD = 12
 MAX_ID = 40
 SMALL_PLAN_ACTIONS = 100_000
 """A plan of at most this many actions needs no Spark: `execute_batch` ends before a job run would have started."""
-FINAL_EXIT_CODES = frozenset({2, 3})
-"""Exit codes of usage errors and refusals: the same call gets the same answer."""
 LEASE_HELD = 5
 """This exit code says that another maintainer is at work, so there is no hurry."""
 MAX_DETAILS = 1000
+_OBSERVES = "this deployment only observes"
+_WELL = ("planned", "done", "nothing_to_do")
 
 
 def next_step(document: JobDocument, run: JobRun, result: PlanResult | None, may_delete: bool) -> JobDocument:
@@ -34,6 +36,8 @@ def next_step(document: JobDocument, run: JobRun, result: PlanResult | None, may
     """
     ended = Ended(document.kind, document.attempt, run.job_run_id, run.state, run.details[:MAX_DETAILS])
     document = replace(document, job_run_id=None, ended=(*document.ended, ended))
+    if document.kind == "rows" and result is not None:
+        return _searched(document, result)
     refused = run.exit_code in FINAL_EXIT_CODES or (result is not None and result.status == "refused")
     is_damaged = document.kind == "plan" and result is not None and result.code == FormatError.code
     is_stale = document.kind == "plan" and result is not None and result.code == StalePlanError.code
@@ -73,8 +77,20 @@ def held_back(document: JobDocument, settings: Settings) -> JobDocument | None:
         why = f"table {document.table[:200]} does not belong to this deployment"
         return replace(document, state=REFUSED, code="foreign_table", why=why)
     if document.kind == "execute" and not settings.may_delete:
-        return replace(document, state=PLANNED, code="observed", why="this deployment only observes")
+        return replace(document, state=PLANNED, code="observed", why=_OBSERVES)
+    if document.kind == "rows" and document.execute and not settings.may_delete:
+        return replace(document, state=REFUSED, code="observed", why=_OBSERVES)
     return None
+
+
+def _searched(document: JobDocument, result: PlanResult) -> JobDocument:
+    """Return the end of a deletion of rows that has stored its result."""
+    if result.status in _WELL:
+        why = "there is nothing to do" if result.status == "nothing_to_do" else None
+        return replace(document, state=EXECUTED if document.execute else PLANNED, why=why)
+    is_refused = result.status in ("refused", "stale")
+    why = result.why or f"the run ended as {result.status}"
+    return replace(document, state=REFUSED if is_refused else FAILED, code=result.code or result.status, why=why)
 
 
 def _planned(document: JobDocument, result: PlanResult, may_delete: bool) -> JobDocument:
@@ -84,7 +100,7 @@ def _planned(document: JobDocument, result: PlanResult, may_delete: bool) -> Job
     if not document.execute:
         return replace(document, state=PLANNED)
     if not may_delete:
-        return replace(document, state=PLANNED, code="observed", why="this deployment only observes")
+        return replace(document, state=PLANNED, code="observed", why=_OBSERVES)
     if result.needs_confirmation:
         why = f"plan {result.plan_id} deletes more than it keeps, so a person has to confirm it"
         return replace(document, state=PLANNED, code="confirmation_needed", why=why)
@@ -106,6 +122,7 @@ def job_of(document: JobDocument) -> SparkJob:
         arguments=tuple(_options(document)),
         plan_id=document.plan_id if document.kind == "execute" else None,
         objects=objects if isinstance(objects, int) else None,
+        commits=document.kind == "rows" and document.execute,
     )
 
 
@@ -113,6 +130,8 @@ def _options(document: JobDocument) -> list[str]:
     """Return the arguments as options of a command line."""
     if document.kind == "execute":
         return ["--confirm", str(document.plan_id)] if document.confirm else []
+    if document.kind == "rows":
+        return _options_for_rows(document)
     found: list[str] = []
     for name, value in sorted(document.arguments.items()):
         if name in OF_THE_CHOICE or value is None:
@@ -120,6 +139,20 @@ def _options(document: JobDocument) -> list[str]:
         for each in value if isinstance(value, list | tuple) else (value,):
             found += [_OPTIONS.get(name, f"--{name.replace('_', '-')}"), str(each)]
     return found
+
+
+def _options_for_rows(document: JobDocument) -> list[str]:
+    given, found = document.arguments, ["--branch", document.branch]
+    call = DELETE_ROWS.parse(given)
+    for parameter in DELETE_ROWS.parameters:
+        if parameter == OPTIONS:
+            found += [word for key, text in sorted(call[OPTIONS].items()) for word in ("--option", f"{key}={text}")]
+        elif parameter.kind is flag:
+            found += [str(parameter.typed)] if call[parameter] else []
+        elif parameter != ENGINE and call[parameter] is not None:
+            found += [str(parameter.typed), str(call[parameter])]
+    found += [word for root in call[EXTERNAL_ROOTS] for word in ("--external-root", root)]
+    return [*found, *(["--execute"] if document.execute else [])]
 
 
 _OPTIONS = {"external_roots": "--external-root"}

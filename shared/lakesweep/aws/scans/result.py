@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
-from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError
+from lakesweep.errors import MaintenanceError, ObjectNotFoundError, PreconditionFailedError
 from lakesweep.format.values.json_document import get_int, get_object, get_str, require_str
 from lakesweep.model.report import RunReport
 
@@ -12,6 +12,10 @@ SCANS = "scans"
 """Folder with the documents of a table's scans, apart from lasting documents."""
 DAMAGED = "damaged"
 """Status of a scan that found the table damaged. A job then ends with exit code 4, but the scan is complete."""
+
+
+FINAL_EXIT_CODES = frozenset({2, 3})
+"""Exit codes of usage errors and refusals: the same call gets the same answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,24 @@ def document_of(report: RunReport, basis: Mapping[str, object]) -> dict[str, obj
         **({"objects": listed["objects"]} if isinstance(listed, Mapping) and "objects" in listed else {}),
         **({"requests": happened["requests"]} if isinstance(happened, Mapping) else {}),
         **({"began_ms": plan.header.created_ms} if plan is not None else {}),
+    }
+
+
+def rows_document_of(result: RunReport | MaintenanceError) -> dict[str, object] | None:
+    """Return the result document of a deletion of rows; `None` if another attempt may end in another way."""
+    if isinstance(result, MaintenanceError):
+        if result.exit_code not in FINAL_EXIT_CODES:
+            return None
+        return {"status": "refused", "refusal": {"code": result.code, "message": str(result)}}
+    refusal, commits = result.refusal, result.commits
+    if result.status == "refused" and refusal is not None and refusal.exit_code not in FINAL_EXIT_CODES:
+        return None
+    return {
+        "status": result.told_status,
+        "run_id": result.run_id,
+        "refusal": None if refusal is None else {"code": refusal.code, "message": refusal.message},
+        "commits": None if commits is None else commits.to_json(),
+        "warnings": list(result.all_warnings()),
     }
 
 

@@ -3,6 +3,7 @@
 No data file is rewritten. Older snapshots, tags and branches may still show the rows, as long as they live.
 """
 
+import json
 from dataclasses import dataclass, field
 
 from lakesweep.model.commits.report import CommitsReport
@@ -97,5 +98,6 @@ class RowsReport(CommitsReport):
             "written": {"index_files": self.written_files, "bytes": self.written_bytes},
             "shown_by": None if self.shown_by is None else [each.to_json() for each in self.shown_by],
             "reused_attempt": self.reused_attempt,
+            **({"sample": [json.loads(row) for row in self.sample]} if self.sample else {}),
             **CommitsReport.to_json(self),
         }

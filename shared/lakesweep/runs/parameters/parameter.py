@@ -95,7 +95,10 @@ class Signature:
     options: frozenset[str] = frozenset()
     """Table options that a call may set."""
     commits: bool | Parameter[Any] = False
-    """A call commits a snapshot: always, or if it gives this argument. On AWS, one function alone may do that."""
+    """A call commits a snapshot: always, or if it gives this argument. On AWS, one function alone may do that, or jobs
+    on Spark."""
+    needs_spark: bool = False
+    """On AWS, only a job on Spark can carry it out, since functions lack what reads rows."""
 
     def has_commit(self, arguments: Mapping[str, object]) -> bool:
         """Tell whether a call with these arguments commits a snapshot."""

@@ -1,0 +1,110 @@
+"""The command that deletes rows."""
+
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lakesweep.cli.command import Typed, command
+from lakesweep.cli.next_command import next_command
+from lakesweep.cli.opening import require_control
+from lakesweep.cli.options import Place
+from lakesweep.errors import MaintenanceError, UsageError
+from lakesweep.model.report import RunReport
+from lakesweep.model.scans import check_scan_id
+from lakesweep.runs.parameters import rows as given
+from lakesweep.runs.parameters.parameter import text
+from lakesweep.runs.session import Table
+
+_STDIN = "-"
+_RUN_ID = text(
+    "run_id",
+    "Id of the run, for a job that may start twice: it commits once, deletes nothing, and leaves its result below "
+    "scans/ in the control location.",
+    "ID",
+)
+_HIDDEN = "..."
+"""Stands for a condition in a command line that is printed: its values may be what somebody wants to be forgotten."""
+
+
+@command(
+    given.DELETE_ROWS,
+    "lakesweep delete-rows s3://lake/sales.db/orders --where \"region = 'eu' AND price > 10\"",
+    "lakesweep delete-rows s3://lake/sales.db/orders --where-file forget.sql --show-rows",
+    "lakesweep delete-rows s3://lake/sales.db/orders --where-file s3://ops/lakesweep/conditions/forget.sql "
+    "--catalog-type filesystem --control s3://ops/lakesweep --engine spark --execute",
+    "lakesweep delete-rows /data/orders --where-file forget.sql --catalog-type filesystem --execute",
+    last=(_RUN_ID,),
+)
+def delete_rows(typed: Typed) -> int:
+    """Delete rows from the newest version of a table, by deletion vectors in one new snapshot.
+
+    For append tables without buckets whose option deletion-vectors.enabled is true. No data file is rewritten; a file
+    of which every row goes leaves the table. Older snapshots, tags and branches still show the rows: the plan names
+    them, and until when. The values of the condition come into no plan, report or log, unless --keep-condition. Rows
+    that others add until the commit stay. Needs the extra `read`. The rules of a fleet policy that count here are
+    `pause`, `catalog_type`, `catalog_lock` and `time_zone`. Prints the plan, and changes nothing without --execute.
+    """
+
+    def following(place: Place, report: RunReport) -> str:
+        return _command(typed, place) if next_command(place, report) else ""
+
+    run_id = typed.values.get("run_id")
+    return typed.run(
+        complete=partial(_completed, typed),
+        following=following,
+        finished=partial(_leave, run_id) if run_id is not None else lambda table, result: None,
+    )
+
+
+def _completed(typed: Typed, table: Table, values: Mapping[str, Any]) -> tuple[Table, Mapping[str, Any]]:
+    """Return a table with the engine, and the arguments with the condition from a file of this machine."""
+    from lakesweep.cli.engines import rows_engine
+
+    where, path, run_id = values.get("where"), values.get("where_file"), typed.values.get("run_id")
+    if (where is None) == (path is None):
+        found = "none" if where is None else "both"
+        raise UsageError(f"expected --where or --where-file, found {found}", code="bad_argument")
+    if run_id is not None:
+        check_scan_id(run_id)
+        require_control(table)
+        table = replace(table, run_id=run_id, may_delete=False)
+    table = replace(table, rows_engine=rows_engine(typed.place, table, values.get("engine")))
+    if path is None or "://" in path:
+        return table, values
+    from lakesweep.operations.rows.condition import MAX_BYTES, text_of
+
+    try:
+        if path == _STDIN:
+            data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            with Path(path).open("rb") as body:
+                data = body.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"where_file: {path} cannot be read: {error.strerror}", code="bad_argument") from error
+    return table, {**values, "where_file": None, "where": text_of(data, path)}
+
+
+def _leave(run_id: str, table: Table, result: RunReport | MaintenanceError) -> None:
+    """Store how a job ended, unless another attempt may end it better."""
+    from lakesweep.aws.scans.result import ScanResult, rows_document_of
+
+    if table.area is not None and (document := rows_document_of(result)) is not None:
+        ScanResult(table.area, run_id).leave(document)
+
+
+def _command(typed: Typed, place: Place) -> str:
+    """Return the command line that executes what was planned, without the condition."""
+    words = ["lakesweep", "delete-rows", place.table]
+    for parameter in typed.signature.parameters:
+        value = typed.values.get(parameter.name)
+        if value is None or parameter == given.SHOW_ROWS:
+            continue
+        for each in value if isinstance(value, list) else (value,):
+            words += [str(parameter.typed), *(() if each is True else (_HIDDEN if parameter == given.WHERE else each,))]
+    branch = () if place.branch == "main" else ("branch",)
+    words += place.words(*branch, "policy", "control", "local_control", "endpoint_url", "region", "external_root")
+    return shlex.join([*words, "--execute"])
