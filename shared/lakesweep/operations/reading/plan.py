@@ -13,15 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from lakesweep.commit.base import list_branch
-from lakesweep.errors import FormatError, RefusedError, UsageError, some_of
+from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.row_entries import RowEntry
 from lakesweep.format.schema import TableSchema
-from lakesweep.format.values.data_type import DataField, DataType, type_name
 from lakesweep.format.values.options import parse_memory_bytes
 from lakesweep.model.paths.allowed import is_external
-from lakesweep.model.reading.casts import unsupported
-from lakesweep.model.reading.columns import by_id
-from lakesweep.model.reading.plan import ReadColumn, ReadCounts, ReadFile, ReadPlan, pack
+from lakesweep.model.reading.plan import ReadCounts, ReadFile, ReadPlan, pack
 from lakesweep.model.reading.pruning import may_match, partition_ranges, stated_ranges
 from lakesweep.model.reading.visible import (
     NotReadableError,
@@ -36,6 +33,7 @@ from lakesweep.model.roots import BranchListing, Root
 from lakesweep.model.vectors import LocatedVector
 from lakesweep.model.where.facts import ColumnFacts
 from lakesweep.model.where.where import Where, parse_where
+from lakesweep.operations.reading.columns import check_casts, check_readable, columns_of
 from lakesweep.runs.parameters.time_travel import Version, resolve
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store
@@ -47,7 +45,6 @@ from lakesweep.table.stores import declared_roots
 from lakesweep.table.vectors import VectorKey, check_rows, locate, vector_entries
 
 FORMATS = ("parquet", "orc", "avro")
-_UNREADABLE_TYPES = frozenset(("VARIANT", "BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY"))
 _TARGET, _TARGET_DEFAULT = "source.split.target-size", "128 mb"
 _OPEN_COST, _OPEN_COST_DEFAULT = "source.split.open-file-cost", "4 mb"
 
@@ -98,7 +95,7 @@ def plan_read(
         fields=schema.fields,
         partition_keys=schema.partition_keys,
         primary_keys=schema.primary_keys,
-        columns=_columns(table, schema, columns),
+        columns=columns_of(table, schema, columns),
         schemas={},
         splits=(),
         counts=ReadCounts(),
@@ -135,14 +132,14 @@ def plan_at(table: Table, root: Root, schema: TableSchema, where: Where, columns
         fields=schema.fields,
         partition_keys=schema.partition_keys,
         primary_keys=schema.primary_keys,
-        columns=_columns(table, schema, columns) if columns else (),
+        columns=columns_of(table, schema, columns) if columns else (),
         schemas={},
         splits=(),
         counts=ReadCounts(),
         where=where,
     )
     for column in plan.read_columns:
-        _check_readable(table, column.field)
+        check_readable(table, column.field)
 
     def own() -> BranchListing:
         return list_branch(table.store, table.ref.branch, ("schema",))
@@ -180,7 +177,7 @@ def _planned(
     schemas = _schemas(store, own, (latest, schema), entries)
     check_keys(schema, schemas.values())
     plan = replace(plan, schemas={number: each.fields for number, each in schemas.items()})
-    _check_casts(table, plan)
+    check_casts(table, plan)
     located = locate(store, vector_entries(store, latest, root), TablePaths(latest))
     files = tuple(file for entry, file in _files(store, latest, entries, located) if _may_match(plan, entry, file))
     deleted = [0 if file.vector is None else file.vector.cardinality for file in files]
@@ -204,36 +201,6 @@ def _planned(
         else ()
     )
     return replace(plan, splits=pack(files, target, open_cost), counts=counts, external_roots=roots)
-
-
-def _columns(table: Table, schema: TableSchema, names: Sequence[str] | None) -> tuple[ReadColumn, ...]:
-    fields = {field.name: field for field in schema.fields}
-    chosen = list(fields) if names is None else list(names)
-    for name in chosen:
-        if name not in fields:
-            raise UsageError(
-                f"table {table.ref}: expected one of the columns {some_of(list(fields))}, found {name!r}",
-                code="no_such_column",
-            )
-        _check_readable(table, fields[name])
-    if len(set(chosen)) < len(chosen) or not chosen:
-        raise UsageError(f"table {table.ref}: expected each column once, found {', '.join(chosen) or 'none'}")
-    return tuple(ReadColumn(fields[name], name in schema.partition_keys) for name in chosen)
-
-
-def _check_readable(table: Table, field: DataField) -> None:
-    if found := _unreadable(field.type):
-        raise RefusedError(
-            f"table {table.ref}: column {field.name} has the type {found}, which Lakesweep does not read; leave it out",
-            code="unsupported_type",
-        )
-
-
-def _unreadable(type_: DataType) -> str | None:
-    if type_.root in _UNREADABLE_TYPES:
-        return type_.root
-    inner = (*type_.children, *(field.type for field in type_.fields))
-    return next((found for each in inner if (found := _unreadable(each)) is not None), None)
 
 
 def _of_partitions(plan: ReadPlan, entries: Sequence[RowEntry]) -> Sequence[RowEntry]:
@@ -301,16 +268,3 @@ def _schemas(
     found = {schema.id: schema for schema in known if schema.id in wanted}
     missing = sorted(wanted - found.keys())
     return found | read_schemas(store, own(), missing) if missing else found
-
-
-def _check_casts(table: Table, plan: ReadPlan) -> None:
-    """Make sure that each column can be read from the files of each schema."""
-    for schema_id, fields in plan.schemas.items():
-        for column in plan.read_columns:
-            mine = None if column.is_partition else by_id(fields, column.field.id)
-            for found, wanted in () if mine is None else unsupported(mine.type, column.field.type):
-                raise RefusedError(
-                    f"table {table.ref}: column {column.name} has files of schema {schema_id} with the type "
-                    f"{type_name(found)}, which Lakesweep does not read as {type_name(wanted)}; leave the column out",
-                    code="unsupported_cast",
-                )
