@@ -60,7 +60,7 @@ def document(report: RunReport) -> dict[str, Any]:
     """Return what a report says, but for what differs from run to run."""
     assert report.refusal is None, report.refusal
     assert isinstance(report.commits, RowsReport)
-    return {"status": report.status, **replace(report.commits, made=(), shown_by=None).to_json()}
+    return {"status": report.status, **replace(report.commits, made=(), shown_by=None, base_uuid=None).to_json()}
 
 
 def deleted(location: Path) -> Mapping[str, list[int]]:

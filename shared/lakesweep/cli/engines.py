@@ -1,7 +1,9 @@
 """The engines that the command line chooses: for orphan files, for stored plans, for rows."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _ENGINES = ("local", "spark")
 _PATIENCE_S = 3600.0
 """`auto` lets a scan on this machine take at most half of this time."""
+_in_job: ContextVar[bool] = ContextVar("in a job on Spark", default=False)
 
 
 def with_backends(table: Table, place: Place, settings: StoreSettings) -> Table:
@@ -135,6 +138,29 @@ def read_on_spark(
     for warning in reading.warnings:
         table.say(warning)
     return replace(found, protected_by=tag)
+
+
+@contextmanager
+def in_job() -> Iterator[None]:
+    """Let commands know that they are a job, whose command line Spark's event log has."""
+    token = _in_job.set(True)
+    try:
+        yield
+    finally:
+        _in_job.reset(token)
+
+
+def check_hidden(where: str | None, *, keep: bool) -> None:
+    """Refuse a condition on the command line of a job, unless its values may be seen.
+
+    Raises:
+        UsageError: It is there.
+    """
+    if where is not None and not keep and _in_job.get():
+        raise UsageError(
+            "where: Spark's event log has the command line of a job; expected where_file, or keep_condition",
+            code="condition_in_request",
+        )
 
 
 def rows_engine(place: Place, table: Table, engine: str | None) -> "RowsEngine | None":

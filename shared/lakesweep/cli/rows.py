@@ -62,12 +62,13 @@ def delete_rows(typed: Typed) -> int:
 
 def _completed(typed: Typed, table: Table, values: Mapping[str, Any]) -> tuple[Table, Mapping[str, Any]]:
     """Return a table with the engine, and the arguments with the condition from a file of this machine."""
-    from lakesweep.cli.engines import rows_engine
+    from lakesweep.cli.engines import check_hidden, rows_engine
 
     where, path, run_id = values.get("where"), values.get("where_file"), typed.values.get("run_id")
     if (where is None) == (path is None):
         found = "none" if where is None else "both"
         raise UsageError(f"expected --where or --where-file, found {found}", code="bad_argument")
+    check_hidden(where, keep=bool(values.get("keep_condition")))
     if run_id is not None:
         check_scan_id(run_id)
         require_control(table)

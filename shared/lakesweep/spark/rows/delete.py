@@ -1,17 +1,12 @@
 """`delete_rows`: delete the rows of a condition from the newest version of a table, in one commit."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakesweep.errors import RefusedError, UsageError
 from lakesweep.model.report import RunReport
-from lakesweep.operations.rows.arguments import DeleteRowsArguments
-from lakesweep.operations.rows.delete_rows import OPERATION
-from lakesweep.operations.rows.delete_rows import delete_rows as delete
-from lakesweep.runs.committing.catalog import Catalog, declared_catalog
-from lakesweep.runs.execution import require_area
-from lakesweep.runs.fleet import ruling_of, watched_ruling
-from lakesweep.runs.reports import refused
+from lakesweep.operations.registry import run_operation
+from lakesweep.runs.parameters.rows import DELETE_ROWS
 from lakesweep.spark.opening import open_table
 from lakesweep.spark.rows.engine import SparkEngine
 from lakesweep.storage.open import DEFAULT_SETTINGS, StoreSettings
@@ -70,24 +65,17 @@ def delete_rows(
         LeaseHeldError: Another run maintains the table.
         MaintenanceError: A task failed, or Spark did.
     """
-    if catalog_lock and catalog_type is None:
-        raise UsageError("catalog_lock is stated without catalog_type; expected both", code="bad_argument")
     opened = open_table(table, branch, control, settings, policy=policy)
-    if execute:
-        require_area(opened)
-    try:
-        ruling = watched_ruling(opened) if execute else ruling_of(opened)
-    except RefusedError as error:
-        return refused(opened, OPERATION, error)
-    arguments = DeleteRowsArguments(
-        where,
-        zone,
-        declared_catalog(Catalog(catalog_type, catalog_lock), ruling),
-        confirm=confirm,
-        show_rows=show_rows,
-        keep_condition=keep_condition,
-        fallback_reappears=fallback_reappears,
-        options=dict(options or {}),
-    )
     engine = SparkEngine(lambda: session, opened.ref.location, settings, opened.counter)
-    return delete(opened, arguments, execute=execute, engine=engine)
+    arguments = {
+        "where": where,
+        "time_zone": zone,
+        "catalog_type": catalog_type,
+        "catalog_lock": catalog_lock,
+        "confirm": confirm,
+        "show_rows": show_rows,
+        "keep_condition": keep_condition,
+        "fallback_reappears": fallback_reappears,
+        "options": options,
+    }
+    return run_operation(replace(opened, rows_engine=engine), DELETE_ROWS.name, arguments, execute=execute)
