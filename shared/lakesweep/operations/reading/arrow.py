@@ -19,7 +19,7 @@ from lakesweep.format.vectors.vector import DeletionVector
 from lakesweep.model.reading.columns import KEPT_KINDS, VALUE_KIND, FileColumn, file_columns
 from lakesweep.model.reading.plan import ReadFile, ReadPlan, Split
 from lakesweep.model.reading.pruning import may_match
-from lakesweep.model.where.arrow import to_arrow
+from lakesweep.model.where.arrow import filtered
 from lakesweep.operations.reading.avro import avro_batches
 from lakesweep.operations.reading.casting import converted
 from lakesweep.operations.reading.object_file import ObjectFile
@@ -157,7 +157,7 @@ def _matching(plan: ReadPlan, batch: Any) -> Iterator[Any]:
     if plan.where is None:
         yield batch
         return
-    table = load_arrow().Table.from_batches([batch]).filter(to_arrow(plan.where))
+    table = filtered(plan.where, load_arrow().Table.from_batches([batch]))
     yield from (part for part in table.select([column.name for column in plan.columns]).to_batches() if part.num_rows)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from lakesweep.errors import ObjectNotFoundError
 from lakesweep.format.vectors.vector import DeletionVector
 from lakesweep.model.reading.plan import ReadFile, ReadPlan, Split
-from lakesweep.model.where.arrow import to_arrow
+from lakesweep.model.where.arrow import filtered
 from lakesweep.model.where.where import Where
 from lakesweep.operations.reading.arrow import file_vectors, kept_rows, missing_file
 from lakesweep.operations.reading.types import arrow_schema, load_arrow
@@ -87,7 +87,7 @@ def _chosen(where: Where, batch: Any) -> Any:
     numbers = _numbers(batch.num_rows)
     name = max(batch.schema.names, key=len, default="") + "#"  # no column has this name
     table = arrow.Table.from_batches([batch]).append_column(name, numbers)
-    return table.filter(to_arrow(where)).column(name).combine_chunks()
+    return filtered(where, table).column(name).combine_chunks()
 
 
 def _numbers(count: int) -> Any:

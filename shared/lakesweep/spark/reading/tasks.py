@@ -12,6 +12,7 @@ from lakesweep.format.vectors.vector import DeletionVector
 from lakesweep.model.reading.plan import ReadFile, ReadPlan, Split
 from lakesweep.operations.reading.arrow import file_vectors, read_split, stores_of
 from lakesweep.operations.reading.values import partition_array
+from lakesweep.spark.archives import forget_archives
 from lakesweep.spark.reading.keys import file_key
 from lakesweep.spark.reading.types import for_spark
 from lakesweep.spark.tasks import Access, Task, check_version
@@ -89,4 +90,5 @@ class MarkReader:
 
 def _begun(access: Access, batches: Iterable[Any]) -> tuple[Task, Iterator[Split]]:
     check_version(access)
+    forget_archives()
     return Task(access), (pickle.loads(each) for batch in batches for each in batch.column(0).to_pylist())
