@@ -148,6 +148,9 @@ def asked(deployed: Stacked) -> Iterator[tuple[str, list[Call]]]:
     yield run("spark_jobs", {"format_version": 1, "kind": "spark_poll", "hop": 0})
     yield run("spark_jobs", {**scan, "scan_id": "other", "plan_id": "p"})
     assert "p" in [message.get("plan_id") for message in deployed.waiting("execute")]
+    rows = {"where_file": "s3://control/conditions/forget.sql"}
+    yield demand(operation="delete-rows", arguments=rows, execute=True)
+    yield run("spark_jobs", *deployed.waiting("spark"))
     yield from tagged(deployed, run, demand)
     yield from committed(deployed, run, demand)
     yield from scanned(deployed, run, demand)

@@ -37,8 +37,8 @@ def row_lines(commits: Document) -> Iterator[tuple[str, str]]:
     elif commits["made"]:
         yield (
             "files",
-            "none is deleted by a commit; older snapshots, tags and branches may show the rows (delete-rows without "
-            "--execute names these)",
+            "none is deleted or rewritten, so data files keep the rows until a compaction; older snapshots, tags and "
+            "branches may show them (delete-rows without --execute names these)",
         )
     if commits["rows"] and not commits["made"]:
         yield "catalog", commits["catalog"] or "not declared"

@@ -6,18 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakesweep.cli.command import Typed, command
-from lakesweep.cli.next_command import next_command
-from lakesweep.cli.opening import require_control
 from lakesweep.cli.options import Place
 from lakesweep.errors import MaintenanceError, UsageError
-from lakesweep.model.report import RunReport
-from lakesweep.model.scans import check_scan_id
 from lakesweep.runs.parameters import rows as given
 from lakesweep.runs.parameters.parameter import text
-from lakesweep.runs.session import Table
+
+if TYPE_CHECKING:
+    from lakesweep.model.report import RunReport
+    from lakesweep.runs.session import Table
 
 _STDIN = "-"
 _RUN_ID = text(
@@ -42,14 +41,16 @@ _HIDDEN = "..."
 def delete_rows(typed: Typed) -> int:
     """Delete rows from the newest version of a table, by deletion vectors in one new snapshot.
 
-    For append tables without buckets whose option deletion-vectors.enabled is true. No data file is rewritten; a file
-    of which every row goes leaves the table. Older snapshots, tags and branches still show the rows: the plan names
-    them, and until when. The values of the condition come into no plan, report or log, unless --keep-condition. Rows
-    that others add until the commit stay. Needs the extra `read`. The rules of a fleet policy that count here are
-    `pause`, `catalog_type`, `catalog_lock` and `time_zone`. Prints the plan, and changes nothing without --execute.
+    For append tables without buckets whose option deletion-vectors.enabled is true. No data file is rewritten, so files
+    keep the rows until a compaction; one of which every row goes leaves the table. Older snapshots, tags and branches
+    still show the rows: the plan names them, and until when. The values of the condition come into no plan, report or
+    log, unless --keep-condition. Rows that others add until the commit stay. Needs the extra `read`. The rules of a
+    fleet policy that count here are `pause`, `catalog_type`, `catalog_lock` and `time_zone`. Prints the plan, and
+    changes nothing without --execute.
     """
+    from lakesweep.cli.next_command import next_command
 
-    def following(place: Place, report: RunReport) -> str:
+    def following(place: Place, report: "RunReport") -> str:
         return _command(typed, place) if next_command(place, report) else ""
 
     run_id = typed.values.get("run_id")
@@ -60,7 +61,7 @@ def delete_rows(typed: Typed) -> int:
     )
 
 
-def _completed(typed: Typed, table: Table, values: Mapping[str, Any]) -> tuple[Table, Mapping[str, Any]]:
+def _completed(typed: Typed, table: "Table", values: Mapping[str, Any]) -> "tuple[Table, Mapping[str, Any]]":
     """Return a table with the engine, and the arguments with the condition from a file of this machine."""
     from lakesweep.cli.engines import check_hidden, rows_engine
 
@@ -70,6 +71,9 @@ def _completed(typed: Typed, table: Table, values: Mapping[str, Any]) -> tuple[T
         raise UsageError(f"expected --where or --where-file, found {found}", code="bad_argument")
     check_hidden(where, keep=bool(values.get("keep_condition")))
     if run_id is not None:
+        from lakesweep.cli.opening import require_control
+        from lakesweep.model.scans import check_scan_id
+
         check_scan_id(run_id)
         require_control(table)
         table = replace(table, run_id=run_id, may_delete=False)
@@ -89,7 +93,7 @@ def _completed(typed: Typed, table: Table, values: Mapping[str, Any]) -> tuple[T
     return table, {**values, "where_file": None, "where": text_of(data, path)}
 
 
-def _leave(run_id: str, table: Table, result: RunReport | MaintenanceError) -> None:
+def _leave(run_id: str, table: "Table", result: "RunReport | MaintenanceError") -> None:
     """Store how a job ended, unless another attempt may end it better."""
     from lakesweep.aws.scans.result import ScanResult, rows_document_of
 

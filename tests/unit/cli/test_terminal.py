@@ -37,6 +37,7 @@ FOR_HELP = [
     "runs.parameters.parameter",
     "runs.parameters.partitions",
     "runs.parameters.repair",
+    "runs.parameters.rows",
     "runs.parameters.signatures",
     "storage",
     "storage.stops",
