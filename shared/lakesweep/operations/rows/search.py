@@ -110,20 +110,20 @@ class Search:
         known = {path for path, file in files.items() if path in self._known and self._known[path].file == file}
         parts = (tuple(file for file in split.files if file.path not in known) for split in plan.splits)
         splits = tuple(Split(part) for part in parts if part)
-        fresh = {file.path: file for split in splits for file in split.files}
-        for path, file in fresh.items():
-            self._known[path] = Match(file, 0, None)
+        fresh = {file.path: Match(file, 0, None) for split in splits for file in split.files}
         self.searched_files += len(fresh)
         if not splits:
             return
         rows = 0
         try:
             for each in self.engine.match(replace(plan, splits=splits)):
-                self._known[each.path] = Match(fresh[each.path], each.count, each.blob)
+                fresh[each.path] = replace(fresh[each.path], count=each.count, blob=each.blob)
                 rows += each.count
                 self.table.progress("rows found", rows, None)
         except FormatError as error:
             raise RefusedError(f"table {self.table.ref}: {error}", code=error.code) from error
+        # Only now: a search that ends early, for a file that is gone, has not seen every file. It is begun again.
+        self._known |= fresh
 
     def _by_partition(self, plan: ReadPlan, files: Mapping[str, ReadFile]) -> list[Match]:
         """Return all rows of the partitions for which the condition is true, without a look into their files."""

@@ -21,7 +21,7 @@ from lakesweep.operations.rows.groups import Change
 from lakesweep.operations.undo.committed import DeletedRows
 from lakesweep.operations.undo.deleted_positions import DeletedPositions, read_all, snapshot_of
 from lakesweep.runs.session import Table
-from lakesweep.table.documents import read_roots
+from lakesweep.table.documents import TagDocument, read_roots, read_tags
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.reach.row_files import row_files
 from lakesweep.table.vectors import VectorKey, locate, vector_entries
@@ -103,9 +103,6 @@ class Return:
         places = [place for place in history or () if place is not None]
         if not history or len(places) < len(history):
             return None
-        known = [place.cardinality for place in places if place.cardinality is not None]
-        if len(known) == len(places) and known == sorted(known):
-            return hidden  # a vector without the run's positions would have fewer than the one before
         self._read(places)
         for place in places:
             if hidden is not None:
@@ -123,6 +120,9 @@ class Return:
         between = read_roots(self.table.store, refs).roots
         if len(between) != base.id - own.snapshot.id - 1:
             return {}
+        later = {root.snapshot.index_manifest for root in (*between, base.root)} - {own.snapshot.index_manifest}
+        if later & self._former_indexes(listing, own):
+            return {}  # somebody committed a version from before the run again, so that one hides what is hidden
         found: dict[VectorKey, list[LocatedVector | None]] = {key: [] for key in moved}
         seen: str | None = ""
         for root in (own, *between, base.root):
@@ -133,6 +133,13 @@ class Return:
             for key, places in found.items():
                 places.append(located.get(key))
         return found
+
+    def _former_indexes(self, listing: BranchListing, own: Root) -> frozenset[str | None]:
+        """Return the index manifests of versions from before the run, as far as they still exist."""
+        store, last = self.table.store, own.snapshot.id
+        roots = list(read_roots(store, [ref for ref in listing.snapshots if ref.id < last]).roots)
+        roots += (tag.root for _, tag in read_tags(store, listing.tags) if isinstance(tag, TagDocument))
+        return frozenset(root.snapshot.index_manifest for root in roots if root.snapshot.id < last)
 
 
 def _both(one: DeletionVector, other: DeletionVector) -> DeletionVector | None:

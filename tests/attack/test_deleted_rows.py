@@ -1,0 +1,79 @@
+"""Other writers at the worst moments of `delete-rows`, and of its undo."""
+
+from collections.abc import Callable
+
+import pytest
+
+from lakesweep.storage.store import DeleteRequest
+from tests.support.faulty_store import Switch
+from tests.support.row_world import RowWorld
+from tests.unit.operations.undo.test_deleted_rows import as_latest
+
+
+class Once(Switch):
+    """Lets somebody act before the first request whose name has some words."""
+
+    def __init__(self, words: str, act: Callable[[], object]) -> None:
+        super().__init__()
+        self._words, self._act, self.is_over = words, act, False
+
+    def _run(self, name: str, call: Callable[[], object]) -> object:
+        if not self.is_over and self._words in name:
+            self.is_over = True
+            self._act()
+        return super()._run(name, call)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_data_file_is_compacted_and_expires_during_the_search(place: int) -> None:
+    """The search is begun again, and files that it had not come to are searched."""
+    world = RowWorld()
+    names = [world.append(1, 2, 3), world.append(11, 2, 13), world.append(2, 22)]
+    name = sorted(names)[place]
+
+    def act() -> None:
+        world.compact(name)
+        world.store.delete([DeleteRequest(world.files[name].path)])
+
+    switch = Once(name, act)
+    report = world.delete("id = 2", switch)
+    assert switch.is_over and report.status == "done", report
+    assert world.rows() == [1, 3, 11, 13, 22]
+
+
+def test_rows_that_others_deleted_again_stay_deleted_though_vectors_only_grew() -> None:
+    """A version with more deleted rows, but not those of the run, was committed again in between."""
+    world = RowWorld()
+    world.append(1, 2, 3, 4, 5, 6, 7)
+    world.deleted("id IN (5, 6, 7)")
+    as_latest(world, 1)
+    run = world.deleted("id IN (1, 2)")
+    as_latest(world, 2)
+    world.deleted("id IN (1, 2)")
+    check_stays(world, run)
+
+
+@pytest.mark.parametrize("is_tagged", [False, True])
+def test_a_version_with_the_same_rows_deleted_by_others_was_committed_again(is_tagged: bool) -> None:
+    """It is the other deletion that hides them."""
+    world = RowWorld()
+    world.append(1, 2, 3, 4)
+    world.deleted("id IN (1, 2)")
+    if is_tagged:
+        world.run("create-tag", tag="t", snapshot=2, status="done")
+    as_latest(world, 1)
+    run = world.deleted("id IN (1, 2)")
+    as_latest(world, 2)
+    if is_tagged:
+        world.table.remove("snapshot/snapshot-1")
+        world.table.remove("snapshot/snapshot-2")
+    check_stays(world, run)
+
+
+def check_stays(world: RowWorld, run: str) -> None:
+    before = world.rows()
+    planned = world.undo(run, execute=False)
+    report = world.undo(run)
+    assert (report.status, world.rows()) == ("refused", before), report
+    assert report.refusal is not None and report.refusal == planned.refusal
+    assert "nobody can tell whether somebody else deleted them again" in report.refusal.message
