@@ -23,6 +23,7 @@ from lakesweep.model.report import RunReport
 from lakesweep.operations.rows.arguments import DeleteRowsArguments
 from lakesweep.operations.rows.delete_rows import delete_rows
 from lakesweep.runs.committing.catalog import Catalog
+from lakesweep.storage.store import delete_all
 from tests.support.binary_row import encode_row, partition_path
 from tests.support.faulty_store import Switch
 from tests.support.live_records import document_of
@@ -63,12 +64,22 @@ class RowWorld(World):
         self.foreign(adds=[file], deletes=names, kind="COMPACT")
         return file.name
 
-    def overwrite(self, *names: str) -> None:
-        """Take data files out of the table, with their vectors."""
-        self.foreign(deletes=names, kind="OVERWRITE")
+    def overwrite(self, *names: str, dangles: bool = False) -> None:
+        """Take data files out of the table, with their vectors unless these are left behind, as pypaimon does."""
+        self.foreign(deletes=names, kind="OVERWRITE", dangles=dangles)
+
+    def lose(self, path: str) -> None:
+        """Delete an object behind everybody's back."""
+        self.store.delete(delete_all([path]))
 
     def foreign(
-        self, adds: Sequence[DataFile] = (), deletes: Collection[str] = (), kind: str = "APPEND", **fields: Any
+        self,
+        adds: Sequence[DataFile] = (),
+        deletes: Collection[str] = (),
+        kind: str = "APPEND",
+        *,
+        dangles: bool = False,
+        **fields: Any,
     ) -> int:
         """Commit on the newest snapshot. The vectors of files that leave do, too; their index files are rewritten.
 
@@ -76,6 +87,7 @@ class RowWorld(World):
             adds: New files.
             deletes: Names of files that leave.
             kind: The kind of the commit.
+            dangles: The vectors of files that leave stay.
             fields: Fields of the snapshot to set.
         """
         number = next(self._numbers)
@@ -103,7 +115,7 @@ class RowWorld(World):
             "uuid": uuid,
             **dict(zip(("baseManifestList", "deltaManifestList"), lists, strict=True)),
             **dict(zip(("baseManifestListSize", "deltaManifestListSize"), map(len, lists.values()), strict=True)),
-            "indexManifest": self._index_without(base.get("indexManifest"), set(deletes), uuid),
+            "indexManifest": self._index_without(base.get("indexManifest"), set() if dangles else set(deletes), uuid),
             "commitUser": f"writer-{number}",
             "commitKind": kind,
             "timeMillis": self.now_ms,
