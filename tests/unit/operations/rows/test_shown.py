@@ -139,6 +139,15 @@ def test_copies_from_before_a_compaction() -> None:
     assert world.shown("B", where=f"dt = '2' AND {ROW_7}") == ["snapshots 2 to 4"]
 
 
+def test_files_that_were_searched_and_have_no_such_rows() -> None:
+    """Also where other manifests name them for older roots than for the newest snapshot."""
+    world = RowsWorld()
+    world.table.commit("+A")
+    world.table.commit("+B")
+    world.table.merge_manifests()
+    assert world.shown() == []
+
+
 def test_a_changelog_that_outlives_its_snapshot() -> None:
     world = RowsWorld()
     world.table.commit("+A")
