@@ -17,6 +17,7 @@ from typing import Any
 
 import fastavro
 
+from lakesweep.errors import MaintenanceError
 from lakesweep.model.commits.returned import ReturnedReport
 from lakesweep.model.commits.rows import RowsReport
 from lakesweep.model.report import RunReport
@@ -184,6 +185,15 @@ class RowWorld(World):
         assert report.status == "done" and report.run_id is not None, report
         return report.run_id
 
+    def refused(self, where: str, **arguments: Any) -> tuple[str, str]:
+        """Delete rows where that must fail; return the code and the sentence."""
+        try:
+            report = self.delete(where, **arguments)
+        except MaintenanceError as error:
+            return error.code, str(error)
+        assert report.status == "refused" and report.refusal is not None, report
+        return report.refusal.code, report.refusal.message
+
     # What is there, read by code of its own.
 
     def records(self, name: str | None) -> list[dict[str, Any]]:
@@ -211,8 +221,9 @@ class RowWorld(World):
     def vectors(self, snapshot_id: int | None = None) -> dict[str, list[int]]:
         """Return data file -> deleted positions in a snapshot."""
         found: dict[str, list[int]] = {}
-        for row in self.records(document_of(self.store, snapshot_id or self.ids()[-1]).get("indexManifest")):
-            body = self.store.read(f"index/{row['_FILE_NAME']}").data
+        for row in self.index_rows(snapshot_id):
+            (path,) = (key for key in self.keys() if key.endswith(f"/{row['_FILE_NAME']}"))
+            body = self.store.read(path).data
             ranges = row["_DELETIONS_VECTORS_RANGES"]
             assert (row["_FILE_SIZE"], row["_ROW_COUNT"]) == (len(body), len(ranges))
             places = [(each["f0"], each["f1"], each["f2"], each["_CARDINALITY"]) for each in ranges]
@@ -220,6 +231,14 @@ class RowWorld(World):
             assert not found.keys() & new.keys(), "one vector for each data file"
             found |= new
         return found
+
+    def index_rows(self, snapshot_id: int | None = None) -> list[dict[str, Any]]:
+        """Return the records of a snapshot's index manifest."""
+        return self.records(document_of(self.store, snapshot_id or self.ids()[-1]).get("indexManifest"))
+
+    def put_index(self, rows: list[dict[str, Any]]) -> None:
+        """Write the index manifest of the newest snapshot again, with other records."""
+        self.store.put(f"manifest/{document_of(self.store, self.ids()[-1])['indexManifest']}", _avro(_INDEX, rows))
 
     def rows_by_file(self, snapshot_id: int | None = None) -> dict[str, list[int]]:
         """Return data file -> ids of the rows that readers see in it, in their order."""

@@ -2,13 +2,16 @@
 
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakesweep.errors import MaintenanceError
+from tests.support.deleting import DeletingTable
 from tests.support.live_records import document_of, live_records
 from tests.support.row_world import LOCKED, RowWorld, returned
+from tests.unit.cli.command_line import call
 from tests.unit.operations.repair.repair_world import refusal_of
 
 
@@ -108,6 +111,27 @@ def test_the_list_of_runs_says_which_can_be_undone() -> None:
     refused = world.undo(undoing.run_id)
     assert refused.refusal is not None and refused.refusal.code == "not_undoable"
     assert "--as-latest --snapshot 5" in refused.refusal.message
+
+
+def test_the_command(tmp_path: Path) -> None:
+    """Exit code 4 says that rows are left; `runs` says what can be undone; pypaimon reads what came back."""
+    table = DeletingTable(tmp_path)
+    table.add("a", range(10))
+    table.add("b", range(20, 30))
+    place = (table.store.location, "--control", tmp_path / "control-of-cli")
+    run = json.loads(
+        call("delete-rows", *place, "--where", "id = 3 OR id >= 20", "--catalog-type", "filesystem",
+             "--catalog-lock", "--execute", "--json").printed
+    )["run_id"]  # fmt: skip
+    assert [each["undoable"] for each in call("runs", *place, "--json").document["runs"]] == [True]
+    planned, done = call("undo", *place, run), call("undo", *place, run, "--execute")
+    assert (planned.exit_code, done.exit_code) == (0, 4)
+    assert "back       1 row, in 1 data file" in planned.printed
+    assert "left       10 rows of 1 data file (1 left whole)" in done.printed
+    assert "rollback TABLE --as-latest --snapshot 2" in done.messages
+    assert sorted(row["id"] for row in table.rows_of_pypaimon()) == table.ids() == list(range(10))
+    reasons = {each["run_id"]: each["undoable_reason"] for each in call("runs", *place, "--json").document["runs"]}
+    assert reasons.pop(run) == "undone" and list(reasons.values()) == ["not_undoable"]
 
 
 def test_rows_of_a_compacted_file_do_not_come_back() -> None:
@@ -379,3 +403,31 @@ def test_random_histories(seed: int) -> None:
         acts += [compact] if files else []
         random_.choice(acts)()
         assert world.rows() == visible()
+
+
+def test_an_index_beside_the_data() -> None:
+    """New index files lie there, too."""
+    world = RowWorld(options={"index-file-in-data-file-dir": "true"})
+    world.append(1, 2, 3)
+    world.deleted("id = 1")
+    report = world.undo(world.deleted("id = 2"))
+    assert (report.status, returned(report).written_files) == ("done", 1)
+    assert not world.keys("index/")
+    assert world.rows() == [2, 3]
+
+
+def test_the_branch_of_the_run() -> None:
+    """The call need not name it. Main, which has the same files, keeps its rows."""
+    world = RowWorld()
+    world.append(1, 2, 3)
+    world.run("create-tag", tag="t", status="done")
+    world.run("create-branch", branch="b", tag="t", status="done")
+    world.branch = "b"
+    run = world.deleted("id = 1")
+    world.branch = "main"
+    world.deleted("id = 2")
+    report = world.undo(run)
+    assert (report.status, report.branch) == ("done", "b")
+    assert world.rows() == [1, 3]
+    document = document_of(world.store, world.ids("branch/branch-b/snapshot")[-1], "b")
+    assert (document["commitKind"], world.records(document["indexManifest"])) == ("OVERWRITE", [])
