@@ -99,6 +99,19 @@ def test_values_are_stored_and_printed_nowhere(
     assert f"{SECRET}x".encode() not in everything_below(tmp_path / "control")
 
 
+def test_an_error_that_nobody_expects_quotes_no_value(table: DeletingTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library may put a value of the condition into its message."""
+
+    def broken(*words: object, **more: object) -> None:
+        raise ValueError(f"cannot compare {SECRET}")
+
+    monkeypatch.setattr("lakesweep.operations.rows.delete_rows.Search.at", broken)
+    answer = delete(table, "--where", f"dt = '{SECRET}'", "--json")
+    assert answer.exit_code == 1 and answer.document["refusal"]["code"] == "internal_error"
+    assert "ValueError at broken in line" in answer.messages
+    assert SECRET not in answer.messages + answer.printed
+
+
 def test_a_condition_that_is_kept(table: DeletingTable, tmp_path: Path) -> None:
     answer = delete(table, "--where", "id = 4711 OR id = 5", "--keep-condition", *COMMIT)
     assert "condition  id = 4711 OR id = 5" in answer.printed

@@ -7,6 +7,7 @@ from lakesweep.operations.registered.planned import Run
 from lakesweep.operations.rows.arguments import DeleteRowsArguments
 from lakesweep.operations.rows.condition import read_condition
 from lakesweep.operations.rows.delete_rows import delete_rows
+from lakesweep.operations.rows.hiding import values_kept
 from lakesweep.runs.committing.catalog import catalog_of
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.parameters import rows as given
@@ -28,7 +29,8 @@ def _delete_rows(table: Table, call: Call, execute: bool) -> RunReport:
         fallback_reappears=call[FALLBACK_REAPPEARS],
         options=call[OPTIONS],
     )
-    return delete_rows(table, arguments, execute=execute, engine=table.rows_engine)
+    with values_kept(f"table {table.ref}"):
+        return delete_rows(table, arguments, execute=execute, engine=table.rows_engine)
 
 
 RUNS: Mapping[str, Run] = {given.DELETE_ROWS.name: _delete_rows}

@@ -7,16 +7,14 @@ value, so its text does not leave the task.
 
 import base64
 import pickle
-import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from lakesweep.errors import MaintenanceError
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.reading.plan import ReadPlan
 from lakesweep.operations.reading.arrow import stores_of
+from lakesweep.operations.rows.hiding import values_kept
 from lakesweep.operations.rows.match import FileMatch, match_split
 from lakesweep.operations.rows.writing import write_group
 from lakesweep.spark.tasks import Row, Task
@@ -32,7 +30,7 @@ class MatchSplit:
     def __call__(self, task: Task, piece: Row) -> Iterator[Row]:
         """Answer with a row for each data file that has such rows."""
         stores = stores_of(self.plan, task.store(self.plan.table), task.store)
-        with _values_kept(f"table {self.plan.table}"):
+        with values_kept(f"table {self.plan.table}"):
             for found in match_split(stores, self.plan, unpacked(piece["split"])):
                 yield {"path": found.path, "count": found.count, "blob": _as_text(found.blob)}
 
@@ -46,7 +44,7 @@ class WriteGroup:
     def __call__(self, task: Task, piece: Row) -> Iterator[Row]:
         """Answer with the one row that says what was written."""
         store = task.store(task.access.table)
-        with _values_kept(f"table {task.access.table}"):
+        with values_kept(f"table {task.access.table}"):
             written = write_group(store, self.schema, unpacked(piece["group"]), lambda: None)
         yield {"number": piece["number"], "written": packed(written)}
 
@@ -68,24 +66,3 @@ def unpacked(text: str) -> Any:
 
 def _as_text(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
-
-
-@contextmanager
-def _values_kept(where: str) -> Iterator[None]:
-    """Let no text out of the task that could quote a value.
-
-    Raises:
-        MaintenanceError: An error, without its text if it is none of Lakesweep's.
-    """
-    try:
-        yield
-    except MaintenanceError:
-        raise
-    except Exception as error:  # noqa: BLE001 - any other may quote a value
-        at = traceback.extract_tb(error.__traceback__)[-1]
-        kind = type(error).__name__
-        raise MaintenanceError(
-            f"{where}: {kind} at {at.name} in line {at.lineno} of {at.filename}; its text is left out, since it may "
-            "quote values",
-            code="internal_error",
-        ) from None
