@@ -1,5 +1,6 @@
 """Which roots still show rows that a deletion takes out, in a table in memory."""
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -192,6 +193,21 @@ def test_a_request_that_fails_is_no_answer() -> None:
     for call in range(look(whole) + 1, len(whole.calls) + 1):
         with pytest.raises(StorageError, match="broken on purpose"):
             look(Switch(call))
+
+
+def test_each_file_is_read_once() -> None:
+    """Also manifests whose statistics are asked for in the end, and no data file."""
+    world = RowsWorld()
+    world.table.commit("+A", index={"I": {"A": [1]}})
+    world.table.tag("t")
+    world.table.branch("b", from_tag="t").commit("+B", index={"J": {"A": [1, 7]}})
+    world.table.commit("-A", "+C", kind="COMPACT")
+    found = found_of(world.maintainer().table, ROW_7, {world.table.path("C"): (7,)})
+    switch = Switch()
+    roots_that_show(begin(world.maintainer(switch).table, "delete-rows"), found)
+    reads = Counter(call.removeprefix("table read ") for call in switch.calls if call.startswith("table read "))
+    assert {key: count for key, count in reads.items() if key.startswith(("manifest/", "index/")) and count > 1} == {}
+    assert not [key for key in reads if "/data-" in key]
 
 
 def test_until_when() -> None:
