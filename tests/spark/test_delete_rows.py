@@ -93,8 +93,11 @@ def copies(made: Path, tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.mark.spark4
-def test_the_same_as_in_one_process(spark: "SparkSession", copies: tuple[Path, Path]) -> None:
-    """Formats, schemas, partitions; each condition meets the vectors of those before."""
+def test_the_same_as_in_one_process(
+    spark: "SparkSession", copies: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Formats, schemas, partitions; each condition meets the vectors of those before. Tasks write index files."""
+    monkeypatch.setattr(engines, "FEW_GROUPS", 0)
     one, two = copies
     before = len(read_rows(LocalStore(str(one))))
     for where in CONDITIONS:
@@ -115,12 +118,11 @@ def test_large_tables_take_several_jobs(
 ) -> None:
     """What comes to the driver at once has a bound, however many rows there are."""
     one, two = copies
-    rows = planned(LocalStore(str(one))).splits[0].rows
-    monkeypatch.setattr(engines, "MOST_ROWS", 2 * rows)
-    monkeypatch.setattr(engines, "MOST_BYTES", 1)
+    for name in ("MOST_ROWS", "MOST_BYTES", "FEW_GROUPS"):
+        monkeypatch.setattr(engines, name, 1)
     before = jobs(spark)
     in_spark(spark, one, CONDITIONS[1])
-    assert jobs(spark) - before == 3 + 3, "of six splits, and three partitions"
+    assert jobs(spark) - before == 2 + 3, "of two tasks, and three partitions"
     locally(two, CONDITIONS[1])
     assert deleted(one) == deleted(two)
 
@@ -129,10 +131,26 @@ def test_large_tables_take_several_jobs(
     ("most", "expected"),
     [(1, [[3], [1], [1], [5]]), (3, [[3], [1, 1], [5]]), (5, [[3, 1, 1], [5]]), (99, [[3, 1, 1, 5]])],
 )
-def test_items_of_jobs(most: int, expected: list[list[int]]) -> None:
+def test_parts(most: int, expected: list[list[int]]) -> None:
     """In their order; one that is larger than the most is alone."""
-    assert [*engines._jobs([3, 1, 1, 5], int, most)] == expected
-    assert [*engines._jobs([], int, most)] == []
+    assert [*engines._parts([3, 1, 1, 5], int, most)] == expected
+    assert [*engines._parts([], int, most)] == []
+
+
+@pytest.mark.parametrize(("at_once", "expected"), [(1, [18]), (2, [9, 9]), (5, [3] * 6), (99, [1] * 18)])
+def test_tasks(made: Path, at_once: int, expected: list[int]) -> None:
+    """A core takes as many files as another."""
+    plan = planned(LocalStore(str(made)))
+    tasks = engines.tasks_of(plan, at_once)
+    assert [len(split.files) for split in tasks] == expected
+    assert [file for split in tasks for file in split.files] == [file for split in plan.splits for file in split.files]
+
+
+def test_tasks_of_many_rows(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task ends soon, also on one core. Many small files are much work, too."""
+    monkeypatch.setattr(engines, "TASK_ROWS", 4 * (engines.OPEN_ROWS + 10))
+    tasks = engines.tasks_of(planned(LocalStore(str(made))), 1)
+    assert [len(split.files) for split in tasks] == [4, 4, 4, 4, 2]
 
 
 def test_the_zone_of_the_session_changes_nothing(spark: "SparkSession", copies: tuple[Path, Path]) -> None:
@@ -170,7 +188,7 @@ def test_a_damaged_file_ends_the_call(spark: "SparkSession", copies: tuple[Path,
 def test_requests_of_tasks_count(spark: "SparkSession", copies: tuple[Path, Path]) -> None:
     """Each of the 18 data files takes some."""
     table = opened(copies[0])
-    engine = SparkEngine(lambda: spark, str(copies[0]), counter=table.counter)
+    engine = SparkEngine(lambda: spark, table)
     arguments = DeleteRowsArguments(CONDITIONS[0], catalog=LOCKED)
     in_one_process(table, arguments, execute=False, engine=engine)
     assert table.counter.snapshot()["get"] > 18
@@ -183,7 +201,8 @@ def test_spark_is_opened_only_for_work(copies: tuple[Path, Path]) -> None:
         raise AssertionError("a session was opened")
 
     def report(where: str) -> RunReport:
-        table, engine = opened(copies[0]), SparkEngine(no_session, str(copies[0]))
+        table = opened(copies[0])
+        engine = SparkEngine(no_session, table)
         return in_one_process(table, DeleteRowsArguments(where, catalog=LOCKED), execute=True, engine=engine)
 
     assert document(report("day = 'd1'"))["whole_files"] == 6

@@ -183,7 +183,7 @@ def rows_engine(place: Place, table: Table, engine: str | None) -> "RowsEngine |
     except ImportError as error:
         raise _no_spark(error) from error
     settings = StoreSettings(endpoint_url=place.endpoint_url, region=place.region)
-    return SparkEngine(open_session, table.ref.location, settings, table.counter)
+    return SparkEngine(open_session, table, settings)
 
 
 def _is_spark(engine: str | None) -> bool:

@@ -20,11 +20,12 @@ from lakesweep.model.reading.columns import KEPT_KINDS, VALUE_KIND, FileColumn, 
 from lakesweep.model.reading.plan import ReadFile, ReadPlan, Split
 from lakesweep.model.reading.pruning import may_match
 from lakesweep.model.where.arrow import filtered
+from lakesweep.model.where.facts import ColumnRange
 from lakesweep.operations.reading.avro import avro_batches
 from lakesweep.operations.reading.casting import converted
 from lakesweep.operations.reading.object_file import ObjectFile
 from lakesweep.operations.reading.orc import orc_batches
-from lakesweep.operations.reading.parquet import parquet_batches
+from lakesweep.operations.reading.parquet import BATCH_ROWS, parquet_batches
 from lakesweep.operations.reading.types import arrow_schema, arrow_type, load_arrow, out_of_range
 from lakesweep.operations.reading.values import partition_array
 from lakesweep.storage.store import Store
@@ -119,9 +120,16 @@ def _read_file(stores: TableStores, plan: ReadPlan, file: ReadFile, vector: Dele
 
 
 def kept_rows(
-    stores: TableStores, plan: ReadPlan, file: ReadFile, vector: DeletionVector | None
+    stores: TableStores, plan: ReadPlan, file: ReadFile, vector: DeletionVector | None, batch_rows: int = BATCH_ROWS
 ) -> Iterator[tuple[int, Any, Any]]:
     """Yield the rows of a file that readers see, before the condition.
+
+    Args:
+        stores: See `stores_of`.
+        plan: The plan.
+        file: The file.
+        vector: Its deletion vector.
+        batch_rows: The most rows of a batch, if the file is a Parquet file.
 
     Yields:
         The position of a batch's first row, which of its rows are kept (`None`: all), and the kept rows as a record
@@ -133,7 +141,7 @@ def kept_rows(
     store, key = stores.resolve(file.path)
     source = ObjectFile(store, key, file.size_bytes)
     schema = arrow_schema(plan.read_columns)
-    for first, batch in _batches(plan, file, source, _physical(plan, wanted)):
+    for first, batch in _batches(plan, file, source, _physical(plan, wanted), batch_rows):
         kept = _kept(plan, batch, first, vector)
         left = batch if kept is None else batch.filter(kept)
         if left.num_rows:
@@ -142,14 +150,18 @@ def kept_rows(
 
 
 def _batches(
-    plan: ReadPlan, file: ReadFile, source: ObjectFile, fields: Sequence[DataField]
+    plan: ReadPlan, file: ReadFile, source: ObjectFile, fields: Sequence[DataField], batch_rows: int
 ) -> Iterator[tuple[int, Any]]:
     if file.format != "parquet":
         return _READERS[file.format](source, file, fields)
     where = plan.where
     if where is None:
-        return parquet_batches(source, file, fields)
-    return parquet_batches(source, file, fields, lambda rows, ranges: may_match(where, plan, file, rows, ranges))
+        return parquet_batches(source, file, fields, None, batch_rows)
+
+    def choose(rows: int, ranges: Mapping[str, ColumnRange]) -> bool:
+        return may_match(where, plan, file, rows, ranges)
+
+    return parquet_batches(source, file, fields, choose, batch_rows)
 
 
 def _matching(plan: ReadPlan, batch: Any) -> Iterator[Any]:

@@ -14,12 +14,20 @@ from lakesweep.model.reading.plan import ReadFile, ReadPlan, Split
 from lakesweep.model.where.arrow import filtered
 from lakesweep.model.where.where import Where
 from lakesweep.operations.reading.arrow import file_vectors, kept_rows, missing_file
+from lakesweep.operations.reading.parquet import BATCH_ROWS
 from lakesweep.operations.reading.types import arrow_schema, load_arrow
 from lakesweep.operations.reading.values import partition_array
 from lakesweep.table.stores import TableStores
 
 _MOST_NARROW = 1 << 32
 _STEP = 1 << 16
+_BATCH_ROWS = 1 << 17
+_PLAIN = frozenset(
+    ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "TIME", "DECIMAL")
+    + ("TIMESTAMP", "TIMESTAMP_LTZ")
+)
+"""Types whose values have a few bytes."""
+_MOST_PLAIN = 8
 
 
 def matched_positions(stores: TableStores, plan: ReadPlan, split: Split) -> "Iterator[tuple[ReadFile, array[int]]]":
@@ -68,7 +76,7 @@ def _positions(stores: TableStores, plan: ReadPlan, file: ReadFile, vector: Dele
     is_narrow = file.rows <= _MOST_NARROW
     type_ = arrow.uint32() if is_narrow else arrow.uint64()
     found = array("I" if is_narrow else "Q")
-    for first, kept, batch in kept_rows(stores, plan, file, vector):
+    for first, kept, batch in kept_rows(stores, plan, file, vector, _batch_rows(plan)):
         chosen = _chosen(plan.where, batch)
         if not len(chosen):
             continue
@@ -79,6 +87,13 @@ def _positions(stores: TableStores, plan: ReadPlan, file: ReadFile, vector: Dele
         start = positions.offset * found.itemsize
         found.frombytes(memoryview(data)[start : start + len(positions) * found.itemsize])
     return found
+
+
+def _batch_rows(plan: ReadPlan) -> int:
+    """Return how many rows a batch has. Each takes some time, however small it is; texts may take much memory."""
+    columns = plan.read_columns
+    is_plain = len(columns) <= _MOST_PLAIN and all(column.field.type.root in _PLAIN for column in columns)
+    return _BATCH_ROWS if is_plain else BATCH_ROWS
 
 
 def _chosen(where: Where, batch: Any) -> Any:

@@ -26,7 +26,11 @@ Choose = Callable[[int, Mapping[str, ColumnRange]], bool]
 
 
 def parquet_batches(
-    source: RawIOBase, file: ReadFile, fields: Sequence[DataField], choose: Choose | None = None
+    source: RawIOBase,
+    file: ReadFile,
+    fields: Sequence[DataField],
+    choose: Choose | None = None,
+    batch_rows: int = BATCH_ROWS,
 ) -> Iterator[tuple[int, Any]]:
     """Yield record batches with the position of their first row.
 
@@ -35,6 +39,7 @@ def parquet_batches(
         file: What metadata state of it.
         fields: The file's own columns that are wanted. None of them: batches have rows without columns.
         choose: Chooses row groups; by default all are read.
+        batch_rows: The most rows of a batch.
 
     Raises:
         FormatError: The file is damaged, has another number of rows, or lacks a column.
@@ -62,8 +67,8 @@ def parquet_batches(
                 if far and micros is None:
                     micros = files.enter_context(parquet.ParquetFile(source, coerce_int96_timestamp_unit="us"))
                 if micros is not None:
-                    _check_range(micros.iter_batches(BATCH_ROWS, row_groups=[number], columns=far), file)
-                for batch in reader.iter_batches(BATCH_ROWS, row_groups=[number], columns=names, use_threads=False):
+                    _check_range(micros.iter_batches(batch_rows, row_groups=[number], columns=far), file)
+                for batch in reader.iter_batches(batch_rows, row_groups=[number], columns=names, use_threads=False):
                     yield first, batch.select(names)
                     first += batch.num_rows
                 if first != end:

@@ -66,7 +66,7 @@ def delete_rows(
         MaintenanceError: A task failed, or Spark did.
     """
     opened = open_table(table, branch, control, settings, policy=policy)
-    engine = SparkEngine(lambda: session, opened.ref.location, settings, opened.counter)
+    engine = SparkEngine(lambda: session, opened, settings)
     arguments = {
         "where": where,
         "time_zone": zone,

@@ -1,32 +1,38 @@
 """The engine of `delete_rows` on Spark. A job finds the rows, another one writes the index files.
 
-A task gets one split, or one group. Spark may run a task twice; the answer of one copy counts, and files that another
-copy has written are orphans.
+A task gets some data files, or one group. Spark may run a task twice; the answer of one copy counts, and files that
+another copy has written are orphans.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.format.schema import TableSchema
-from lakesweep.model.reading.plan import ReadPlan
+from lakesweep.model.reading.plan import ReadFile, ReadPlan, Split
+from lakesweep.operations.rows.engine import LocalEngine
 from lakesweep.operations.rows.groups import Group
 from lakesweep.operations.rows.match import FileMatch
 from lakesweep.operations.rows.writing import WrittenGroup
+from lakesweep.runs.session import Table
 from lakesweep.spark.rows.tasks import MatchSplit, WriteGroup, match_of, packed, unpacked
 from lakesweep.spark.tasks import Access, Row, Work, count_requests, run_tasks
 from lakesweep.storage.open import DEFAULT_SETTINGS, StoreSettings
-from lakesweep.storage.requests import RequestCounter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+TASK_ROWS = 1 << 24
+"""Rows that a task searches, if they are in several files. Each file counts as `OPEN_ROWS` more."""
+OPEN_ROWS = 100_000
 MOST_ROWS = 1 << 29
-"""Rows that one job looks at, if they are in several splits. Its answers come to the driver at once, with at most one
-bit for each row: 64 MiB."""
+"""Rows that one job searches, if it has several tasks. Its answers come to the driver at once, with at most one bit for
+each row: 64 MiB."""
 MOST_BYTES = MOST_ROWS // 8
 """Positions that one job is given to write, if they are in several groups."""
+FEW_GROUPS, FEW_BYTES = 4, 1 << 20
+"""The driver writes so few groups, with so few bytes of positions and former index files. A job would take longer."""
 
 T = TypeVar("T")
 
@@ -37,11 +43,9 @@ class SparkEngine:
 
     open_session: "Callable[[], SparkSession]"
     """Called only once there is work."""
-    location: str
-    """The table's."""
+    table: Table
     settings: StoreSettings = DEFAULT_SETTINGS
-    counter: RequestCounter = field(default_factory=RequestCounter)
-    """Counts the requests of the tasks."""
+    """How tasks reach S3."""
 
     def match(self, plan: ReadPlan) -> Iterator[FileMatch]:
         """Yield the data files that have rows of a plan's condition, with their positions.
@@ -49,11 +53,15 @@ class SparkEngine:
         Raises:
             MaintenanceError: A task failed, or Spark did.
         """
+        if not plan.splits:
+            return
         where = plan.where
         shared = replace(plan.shared, where=None if where is None else replace(where, text=""))
-        for splits in _jobs(plan.splits, lambda split: split.rows, MOST_ROWS):
-            pieces = [{"split": packed(split)} for split in splits]
-            yield from map(match_of, self._answers(MatchSplit(shared), pieces))
+        session = self.open_session()
+        splits = tasks_of(plan, session.sparkContext.defaultParallelism)
+        for some in _parts(splits, lambda split: split.rows, MOST_ROWS):
+            pieces = [{"split": packed(split)} for split in some]
+            yield from map(match_of, self._answers(session, MatchSplit(shared), pieces))
 
     def write(self, schema: TableSchema, groups: Sequence[Group]) -> Sequence[WrittenGroup]:
         """Write the index files of groups, and return what was written, in their order.
@@ -61,19 +69,20 @@ class SparkEngine:
         Raises:
             MaintenanceError: A task failed, or Spark did. Some files may exist; they are orphans.
         """
-        written: list[WrittenGroup] = []
-        for some in _jobs(groups, lambda group: sum(map(len, group.positions.values())), MOST_BYTES):
+        weight = sum(map(_bytes, groups)) + sum(entry.file_size for group in groups for entry in group.former)
+        if len(groups) <= FEW_GROUPS and weight <= FEW_BYTES:
+            return LocalEngine(self.table).write(schema, groups)
+        session, written = self.open_session(), list[WrittenGroup]()
+        for some in _parts(groups, _bytes, MOST_BYTES):
             pieces = [{"number": number, "group": packed(group)} for number, group in enumerate(some)]
-            answers = sorted(self._answers(WriteGroup(schema), pieces), key=lambda row: int(row["number"]))
+            answers = sorted(self._answers(session, WriteGroup(schema), pieces), key=lambda row: int(row["number"]))
             written += (unpacked(row["written"]) for row in answers)
         return written
 
-    def _answers(self, work: Work, pieces: Sequence[Row]) -> Iterator[Row]:
-        if not pieces:
-            return
-        access = Access(self.location, "", self.settings)
+    def _answers(self, session: "SparkSession", work: Work, pieces: Sequence[Row]) -> Iterator[Row]:
+        access = Access(self.table.ref.location, "", self.settings)
         try:
-            yield from count_requests(self.counter, run_tasks(self.open_session(), access, work, pieces))
+            yield from count_requests(self.table.counter, run_tasks(session, access, work, pieces))
         except MaintenanceError as error:
             if error.code != "spark_failed":
                 raise
@@ -81,8 +90,28 @@ class SparkEngine:
             raise MaintenanceError(sentence, code=error.code) from error
 
 
-def _jobs(items: Sequence[T], weigh: Callable[[T], int], most: int) -> Iterator[Sequence[T]]:
-    """Yield the items of each job, in their order. A job has more than the most only if it has one item."""
+def tasks_of(plan: ReadPlan, at_once: int) -> Sequence[Split]:
+    """Return the files of a plan as splits for tasks: one for each core, or more if there are many rows.
+
+    Args:
+        plan: The plan.
+        at_once: How many tasks run at a time.
+    """
+    files = [file for split in plan.splits for file in split.files]
+    most = min(TASK_ROWS, -(-sum(map(_weight, files)) // max(1, at_once)))
+    return [Split(tuple(some)) for some in _parts(files, _weight, most)]
+
+
+def _weight(file: ReadFile) -> int:
+    return file.rows + OPEN_ROWS
+
+
+def _bytes(group: Group) -> int:
+    return sum(map(len, group.positions.values()))
+
+
+def _parts(items: Sequence[T], weigh: Callable[[T], int], most: int) -> Iterator[Sequence[T]]:
+    """Yield the items in parts, in their order. A part weighs more than the most only if it is one item."""
     part: list[T] = []
     weight = 0
     for item in items:
