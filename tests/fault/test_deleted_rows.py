@@ -17,7 +17,7 @@ from tests.support.every import EVERY
 from tests.support.faulty_store import MODES, Interleaved, ProcessDeathError, Switch
 from tests.support.interleaving import Turns
 from tests.support.reader import TableReader, read_all
-from tests.support.row_world import UNLOCKED, RowWorld
+from tests.support.row_world import LOCKED, UNLOCKED, RowWorld
 from tests.support.world import HOUR_MS
 
 CATALOG = {"catalog_type": "filesystem", "catalog_lock": True}
@@ -240,6 +240,65 @@ def test_two_deleters_take_turns(seed: int) -> None:
         everything = {4, 5, 6, 7, 9, 10, 21, 22, 31, 32, 33}
         assert world.rows() == sorted(everything - gone), reports
         judge(world, f"seed {seed}", grows=True)
+
+
+class Busy(Switch):
+    """Lets others act before many requests of a run."""
+
+    def __init__(self, act: Callable[[], object], random_: Random, share: float) -> None:
+        super().__init__()
+        self._act, self._random, self._share = act, random_, share
+
+    def _run(self, name: str, call: Callable[[], object]) -> object:
+        if self._random.random() < self._share:
+            self._act()
+        return super()._run(name, call)
+
+
+@pytest.mark.parametrize("seed", range(4 if EVERY > 1 else 40))
+def test_many_at_once(seed: int) -> None:
+    """Every row that no committed deletion or overwrite took is there once, whatever came in between."""
+    random_, world = Random(seed), scene()
+    there = set(world.rows())
+    numbers = iter(range(100, 10_000))
+
+    def append() -> None:
+        ids = [next(numbers) for _ in range(random_.randint(1, 6))]
+        world.append(*ids, dt=random_.choice("de"))
+        there.update(ids)
+
+    def compact() -> None:
+        names = {dt: [each for each in world.live() if world.files[each].partition == (dt,)] for dt in "de"}
+        chosen = names[random_.choice("de")]
+        if chosen:
+            world.compact(*random_.sample(chosen, random_.randint(1, min(2, len(chosen)))))
+
+    def overwrite() -> None:
+        if names := world.live():
+            name = random_.choice(names)
+            there.difference_update(world.rows_by_file()[name])
+            world.overwrite(name)
+
+    def delete(switch: Switch | None = None) -> None:
+        if there:
+            ids = set(random_.sample(sorted(there), random_.randint(1, min(4, len(there)))))
+            where = f"id IN ({', '.join(map(str, ids))})"
+            if did(lambda: world.delete(where, switch or Switch(), catalog=random_.choice((LOCKED, UNLOCKED)))):
+                there.difference_update(ids)
+
+    def maintain() -> None:
+        operation = random_.choice(("clean-deletion-vectors", "compact-manifest"))
+        did(lambda: world.run(operation, **CATALOG))
+
+    acts = (append, append, compact, compact, overwrite, delete, delete, maintain)
+
+    def act() -> None:
+        random_.choice(acts)()
+
+    for _ in range(6):
+        delete(Busy(act, random_, random_.choice((0.03, 0.1))))
+        assert world.rows() == sorted(there)
+    judge(world, f"seed {seed}", grows=True)
 
 
 def interleave(turns: list[Turns], random_: Random) -> None:
