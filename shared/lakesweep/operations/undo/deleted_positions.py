@@ -6,6 +6,7 @@ another snapshot may have such an id, and a tag of a version that was rolled bac
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from lakesweep.commit.base import list_branch
@@ -18,6 +19,7 @@ from lakesweep.model.roots import BranchListing, Root, RootRef
 from lakesweep.model.vectors import LocatedVector
 from lakesweep.operations.undo.committed import DeletedRows
 from lakesweep.runs.session import Table
+from lakesweep.storage.together import waits
 from lakesweep.table.contents.strict import StrictMetadata
 from lakesweep.table.documents import TagDocument, read_roots, read_tags
 from lakesweep.table.metadata import MetadataReader, Unreadable
@@ -25,6 +27,7 @@ from lakesweep.table.paths import TablePaths
 from lakesweep.table.stores import TableStores
 from lakesweep.table.vectors import CORRUPT_VECTORS, VectorKey, locate, read_vectors, vector_entries
 
+_AT_ONCE = 8
 VERSION_GONE = "version_gone"
 """Code of a run whose snapshot, or the one before it, exists no more."""
 
@@ -146,11 +149,18 @@ def read_all(table: Table, places: Iterable[LocatedVector]) -> dict[LocatedVecto
     for place in places:
         by_file[place.index_file].append(place)
     stores = TableStores(table.store)
-    found: dict[LocatedVector, DeletionVector] = {}
-    for path, located in by_file.items():
-        table.check_time(f"the undo of a deletion, {path}")
-        found |= zip(located, _read(table, stores, located), strict=True)
-    return found
+
+    def read(located: Sequence[LocatedVector]) -> Sequence[DeletionVector]:
+        table.check_time(f"the undo of a deletion, {located[0].index_file}")
+        return _read(table, stores, located)
+
+    groups = list(by_file.values())
+    if len(groups) < 2 or not waits(table.store):
+        vectors = list(map(read, groups))
+    else:
+        with ThreadPoolExecutor(min(_AT_ONCE, len(groups)), thread_name_prefix="vectors") as pool:
+            vectors = list(pool.map(read, groups))
+    return {place: vector for pair in zip(groups, vectors, strict=True) for place, vector in zip(*pair, strict=True)}
 
 
 def _read(table: Table, stores: TableStores, located: Sequence[LocatedVector]) -> Sequence[DeletionVector]:
