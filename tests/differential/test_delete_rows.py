@@ -62,9 +62,11 @@ def play(engine: Engine, work: Path, seed: int, steps: int = STEPS) -> Counter[s
         kind = random.random()
         if kind < 0.45:
             scene.delete(random)
+        elif kind < 0.55:
+            scene.undo(random)
         else:
-            random.choice(others(scene) if kind < 0.85 else maintenance(scene))(random)
-        scene.check(after_ours=kind < 0.45)
+            random.choice(others(scene) if kind < 0.87 else maintenance(scene))(random)
+        scene.check(after_ours=kind < 0.55)
         scene.check_older(random)
     scene.put(random)
     scene.delete(random)

@@ -136,6 +136,8 @@ class PartitionCommands {
             case TIME_WITHOUT_TIME_ZONE: return LocalTime.ofNanoOfDay((Integer) value * 1_000_000L).format(MILLISECONDS);
             case TIMESTAMP_WITHOUT_TIME_ZONE:
                 return ((Timestamp) value).toLocalDateTime().format(MICROSECONDS);
+            case BINARY:
+            case VARBINARY: return Arrays.toString((byte[]) value);
             default: return value.toString();
         }
     }
