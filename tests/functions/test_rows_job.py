@@ -145,9 +145,11 @@ def test_a_refusal_is_in_the_document(deployed: Stacked, monkeypatch: pytest.Mon
 def test_a_plan_that_another_run_began_is_not_finished_by_this_role(
     deployed: Stacked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The role cannot delete. The job ends with the code of a held lease, and starts again later."""
+    """The role cannot delete. The job ends with the code of a held lease, as if that run lived, and starts again."""
     area = ControlArea(deployed.control(), deployed.location(NAME))
     acquire(area, "r1", Intent("p1", "main", None, ("r1",), area.store.now_ms()))
+    over = {**json.loads(area.read("lease.json").data), "expires_at_ms": area.store.now_ms() - 3_600_000}
+    area.store.put(area.path("lease.json").removeprefix(f"{area.store.location}/"), json.dumps(over).encode())
     answer = ask(deployed, execute=True)
     with environment(deployed, monkeypatch) as words:
         held = call("delete-rows", *words, "--option", "commit.timeout=1 s")

@@ -603,6 +603,56 @@ MUTATIONS = (
         "if target_size is not None and at >= target_size:",
         "unit/format/test_vectors.py::test_a_file_rolls_after_the_vector_that_passes_its_size",
     ),
+    # --- deleted rows: who shows them, and where values are ---
+    Mutation(
+        "a root with the same rows in files from before a compaction is not named",
+        "operations/rows/roots",
+        "        self._ask_statistics()\n",
+        "",
+        "unit/operations/rows/test_shown.py::test_copies_from_before_a_compaction",
+    ),
+    Mutation(
+        "a vector with as many rows as are matched counts as one that leaves some",
+        "operations/rows/roots",
+        "vector.cardinality >= match.count",
+        "vector.cardinality > match.count",
+        "unit/operations/rows/test_shown.py::test_a_vector_of_another_branch_that_deletes_the_rows",
+    ),
+    Mutation(
+        "a root that cannot be read shows nothing",
+        "operations/rows/roots",
+        "        self._may_show |= self._set_of(lambda root: root.ref.path in gaps)\n",
+        "",
+        "unit/operations/rows/test_shown.py::test_what_cannot_be_read_may_show_them",
+    ),
+    Mutation(
+        "a time without a zone does not depend on the zone",
+        "model/where/comparisons",
+        "        self._on_zone()\n",
+        "",
+        "unit/model/where/test_parser.py::test_a_condition_that_depends_on_the_zone",
+    ),
+    Mutation(
+        "a request holds the values of its condition",
+        "aws/jobs/demand",
+        "if call[WHERE] is not None and not call[KEEP_CONDITION]:",
+        "if call[WHERE] is None and not call[KEEP_CONDITION]:",
+        "functions/test_spark_jobs.py::test_a_deletion_of_rows_that_is_refused_at_once",
+    ),
+    Mutation(
+        "a job that commits finishes what others began to delete",
+        "cli/rows",
+        "table = replace(table, run_id=run_id, may_delete=False)",
+        "table = replace(table, run_id=run_id)",
+        "functions/test_rows_job.py::test_a_plan_that_another_run_began_is_not_finished_by_this_role",
+    ),
+    Mutation(
+        "a job that runs twice commits twice",
+        "cli/rows",
+        "table = replace(table, run_id=run_id, may_delete=False)",
+        "table = replace(table, may_delete=False)",
+        "functions/test_rows_job.py::test_a_job_that_runs_twice_commits_once",
+    ),
     # --- outside of the table, seals, conditions ---
     Mutation(
         "one allowed root allows every file outside",
