@@ -70,7 +70,7 @@ def _shown_by(shown_by: list[Document]) -> Iterator[tuple[str, str]]:
 
 def _in_files(counts: Document, of: str = "") -> str:
     whole = counts["whole_files"]
-    leave = f" ({whole} without another row)" if whole else ""
+    leave = f" (every row of {whole})" if whole else ""
     files = f"{counts['files']}{of} files" if of else _counted(counts["files"], "file")
     return f"{_counted(counts['rows'], 'row')} in {files}{leave}"
 

@@ -42,9 +42,9 @@ def test_a_plan_says_what_goes_and_who_still_shows_it(table: DeletingTable) -> N
     assert lines[:5] == [
         f"delete-rows of {table.store.location}, branch main: planned",
         "condition  a condition on id",
-        "  dt=b: 10 rows in 1 file (1 without another row), so nothing is left",
+        "  dt=b: 10 rows in 1 file (every row of 1), so nothing is left",
         "  dt=a: 3 rows in 1 file",
-        "delete     13 rows in 2 of 2 files (1 without another row)",
+        "delete     13 rows in 2 of 2 files (every row of 1)",
     ]
     rows = [json.loads(line.removeprefix("row")) for line in lines if line.startswith("row ")]
     assert len(rows) == 5 and all(row["id"] < 3 or row["id"] >= 10 for row in rows)
