@@ -41,6 +41,25 @@ def test_a_data_file_is_compacted_and_expires_during_the_search(place: int) -> N
     assert world.rows() == [1, 3, 11, 13, 22]
 
 
+def test_files_that_a_rollback_brings_back_are_searched() -> None:
+    """They are older than the search, so they are no rows that came since."""
+    world = RowWorld()
+    name = world.append(2, 3)
+    world.append(2, 5)
+    world.overwrite(name)
+    world.append(7)
+
+    def act() -> None:
+        for number in (4, 3):
+            world.table.remove(f"snapshot/snapshot-{number}")
+        world.store.put("snapshot/LATEST", b"2")
+
+    switch = Once("put index/", act)
+    report = world.delete("id = 2", switch)
+    assert switch.is_over and report.status == "done", report
+    assert world.rows() == [3, 5]
+
+
 def test_rows_that_others_deleted_again_stay_deleted_though_vectors_only_grew() -> None:
     """A version with more deleted rows, but not those of the run, was committed again in between."""
     world = RowWorld()

@@ -170,7 +170,7 @@ class _Execution:
         self._check_schema(base)
         for warning in task.warnings(base):
             self._run.warn(warning)
-        found = task.search.at(base.root, base.schema)
+        found = task.search.at(base.root, base.schema, is_restart=base.is_restart)
         index = task.index(base)
         groups = task.groups(base, index, found)
         self._report = task.report(base, found, groups)

@@ -76,7 +76,7 @@ class Search:
     _schema_id: int | None = None
     _partitions: dict[bytes, bool] = field(default_factory=dict)
 
-    def at(self, root: Root, schema: TableSchema) -> Found:
+    def at(self, root: Root, schema: TableSchema, *, is_restart: bool = False) -> Found:
         """Return the rows of the condition in a snapshot.
 
         If all that an earlier call has found is still there unchanged, this is returned again. Rows that came since
@@ -85,6 +85,7 @@ class Search:
         Args:
             root: The snapshot.
             schema: The latest schema.
+            is_restart: It does not follow the one before: a rollback may have brought older files back.
 
         Raises:
             MaintenanceError: As `plan_at` and `RowsEngine.match`.
@@ -95,7 +96,7 @@ class Search:
         plan = plan_at(self.table, root, schema, self.where)
         check_files(plan)
         files = {file.path: file for split in plan.splits for file in split.files}
-        if self._last is not None and all(files.get(each.file.path) == each.file for each in self._last):
+        if self._last is not None and not is_restart and all(files.get(each.file.path) == each.file for each in self._last):
             return Found(plan, self._last, is_reused=True)
         if self.where.always or self.where.columns <= set(plan.partition_keys):
             found = self._by_partition(plan, files)
