@@ -1,11 +1,22 @@
 """Other writers at the worst moments of `delete-rows`, and of its undo."""
 
+import io
 from collections.abc import Callable
 
+import fastavro
 import pytest
 
+from lakesweep.errors import RefusedError
+from lakesweep.format.vectors.index_file import write_index_files
+from lakesweep.format.vectors.vector import collect, encode, vector_of
+from lakesweep.operations.rows.groups import Group
+from lakesweep.operations.rows.writing import write_group
 from lakesweep.storage.store import DeleteRequest
+from lakesweep.table.discover import discover
+from lakesweep.table.documents import read_schema
 from tests.support.faulty_store import Switch
+from tests.support.live_records import document_of
+from tests.support.metadata_schemas import INDEX_MANIFEST
 from tests.support.row_world import RowWorld
 from tests.unit.operations.undo.test_deleted_rows import as_latest
 
@@ -87,6 +98,38 @@ def test_a_version_with_the_same_rows_deleted_by_others_was_committed_again(is_t
         world.table.remove("snapshot/snapshot-1")
         world.table.remove("snapshot/snapshot-2")
     check_stays(world, run)
+
+
+def test_vectors_of_both_widths_in_one_partition() -> None:
+    """A writer gave a data file a vector of another width than the table's first one."""
+    world = RowWorld()
+    names = [world.append(1, 2, 3), world.append(11, 12, 13), world.append(21, 22, 23)]
+    world.deleted("id = 1")
+    index = document_of(world.store, world.ids()[-1])["indexManifest"]
+    (row,) = world.records(index)
+    (file,) = write_index_files([(names[1], vector_of([0], 64))], None)
+    places = [dict(zip(("f0", "f1", "f2", "_CARDINALITY"), each, strict=True)) for each in file.ranges]
+    name, size = "index-of-another-writer", len(file.body)
+    row = {**row, "_FILE_NAME": name, "_FILE_SIZE": size, "_DELETIONS_VECTORS_RANGES": places}
+    world.store.put(f"index/{name}", file.body)
+    target = io.BytesIO()
+    fastavro.writer(target, fastavro.parse_schema(INDEX_MANIFEST), [*world.records(index), row])
+    world.store.put("manifest/index-manifest-of-another-writer", target.getvalue())
+    world.foreign(indexManifest="index-manifest-of-another-writer")
+    run = world.deleted("id IN (2, 12, 22)")
+    world.deleted("id IN (3, 13)")
+    assert (world.rows(), world.vectors()) == ([21, 23], {names[2]: [1]})
+    report = world.undo(run)
+    assert (report.status, world.rows()) == ("partial", [21, 22, 23]), report
+
+
+def test_a_position_that_a_narrow_vector_cannot_have() -> None:
+    world = RowWorld()
+    world.append(1)
+    schema = read_schema(world.store, discover(world.store).branches["main"])
+    position = encode(collect([1 << 31], 64), 64)
+    with pytest.raises(RefusedError, match="in a vector of 32 bits, found 2147483648; nothing is committed"):
+        write_group(world.store, schema, Group(bytes(12), 0, 32, (), frozenset(), {"f": position}))
 
 
 def check_stays(world: RowWorld, run: str) -> None:

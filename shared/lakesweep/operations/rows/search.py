@@ -96,8 +96,9 @@ class Search:
         plan = plan_at(self.table, root, schema, self.where)
         check_files(plan)
         files = {file.path: file for split in plan.splits for file in split.files}
-        if self._last is not None and not is_restart and all(files.get(each.file.path) == each.file for each in self._last):
-            return Found(plan, self._last, is_reused=True)
+        last = None if is_restart else self._last
+        if last is not None and all(files.get(each.file.path) == each.file for each in last):
+            return Found(plan, last, is_reused=True)
         if self.where.always or self.where.columns <= set(plan.partition_keys):
             found = self._by_partition(plan, files)
         else:

@@ -48,15 +48,22 @@ def write_group(
     refuse_external(store, schema)
     try:
         vectors, changed = _changed(group, dict(_former(store, schema, group)))
-    except FormatError as error:
+        # Other writers ignore the table's width, and an index file has one.
+        entries = [
+            entry
+            for width in sorted({vector.width for vector in vectors.values()})
+            for entry in put_vectors(
+                store,
+                schema,
+                group.partition,
+                group.bucket,
+                [(name, vector) for name, vector in vectors.items() if vector.width == width],
+                before_each,
+            )
+        ]
+    except (FormatError, ValueError) as error:  # a position may be too large for a narrow vector
         raise _corrupt(store, str(error)) from error
-    if not vectors:
-        return WrittenGroup((), changed)
-    try:
-        entries = put_vectors(store, schema, group.partition, group.bucket, vectors.items(), before_each)
-    except ValueError as error:
-        raise _corrupt(store, str(error)) from error
-    return WrittenGroup(entries, changed)
+    return WrittenGroup(tuple(entries), changed)
 
 
 def _former(store: Store, schema: TableSchema, group: Group) -> Iterator[tuple[str, DeletionVector]]:
