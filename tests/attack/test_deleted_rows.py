@@ -71,6 +71,18 @@ def test_files_that_a_rollback_brings_back_are_searched() -> None:
     assert world.rows() == [3, 5]
 
 
+def test_files_that_a_rollback_as_latest_brings_back_are_searched() -> None:
+    """Somebody commits an older version on top: what is left is as if that had come before, or after."""
+    world = RowWorld()
+    name = world.append(2, 3)
+    world.append(2, 5)
+    world.overwrite(name)
+    switch = Once("put index/", lambda: as_latest(world, 2))
+    report = world.delete("id = 2", switch)
+    assert switch.is_over and report.status == "done", report
+    assert world.rows() == [3, 5]
+
+
 def test_rows_that_others_deleted_again_stay_deleted_though_vectors_only_grew() -> None:
     """A version with more deleted rows, but not those of the run, was committed again in between."""
     world = RowWorld()

@@ -170,7 +170,9 @@ class _Execution:
         self._check_schema(base)
         for warning in task.warnings(base):
             self._run.warn(warning)
-        found = task.search.at(base.root, base.schema, is_restart=base.is_restart)
+        # A rollback brings older files back, also one that is committed on top; that is an OVERWRITE.
+        has_older = base.is_restart or any(root.snapshot.commit_kind == "OVERWRITE" for root in base.since)
+        found = task.search.at(base.root, base.schema, looks_anew=has_older)
         index = task.index(base)
         groups = task.groups(base, index, found)
         self._report = task.report(base, found, groups)

@@ -76,7 +76,7 @@ class Search:
     _schema_id: int | None = None
     _partitions: dict[bytes, bool] = field(default_factory=dict)
 
-    def at(self, root: Root, schema: TableSchema, *, is_restart: bool = False) -> Found:
+    def at(self, root: Root, schema: TableSchema, *, looks_anew: bool = False) -> Found:
         """Return the rows of the condition in a snapshot.
 
         If all that an earlier call has found is still there unchanged, this is returned again. Rows that came since
@@ -85,20 +85,21 @@ class Search:
         Args:
             root: The snapshot.
             schema: The latest schema.
-            is_restart: It does not follow the one before: a rollback may have brought older files back.
+            looks_anew: Older data files may have come back since, so files that were not there are searched, too.
 
         Raises:
             MaintenanceError: As `plan_at` and `RowsEngine.match`.
         """
+        if looks_anew:
+            self._last = None  # also for the next call, if this one fails
         if self._schema_id not in (None, schema.id):
             self._known, self._last = {}, None
         self._schema_id = schema.id
         plan = plan_at(self.table, root, schema, self.where)
         check_files(plan)
         files = {file.path: file for split in plan.splits for file in split.files}
-        last = None if is_restart else self._last
-        if last is not None and all(files.get(each.file.path) == each.file for each in last):
-            return Found(plan, last, is_reused=True)
+        if self._last is not None and all(files.get(each.file.path) == each.file for each in self._last):
+            return Found(plan, self._last, is_reused=True)
         if self.where.always or self.where.columns <= set(plan.partition_keys):
             found = self._by_partition(plan, files)
         else:
