@@ -20,10 +20,10 @@ from lakesweep.format.snapshot_writer import properties_of, unknown_fields
 from lakesweep.format.values.json_document import describe, shorten
 from lakesweep.model.policy import OWNED_BY_FILES
 
-Kind = Literal["drop", "compact_manifest", "repair", "rollback", "vectors", "delete_rows", "return_rows"]
+Kind = Literal["drop", "compact_manifest", "repair", "rollback", "vectors", "delete_rows", "return_rows", "compact"]
 """`drop`: files leave the table, as in drops, truncation and expiry. `repair`: what does not exist leaves it.
 `rollback`: files of an older version return. `vectors`: deletion vectors of files that are gone leave the index.
-`delete_rows`: rows get deletion vectors. `return_rows`: they lose them again."""
+`delete_rows`: rows get deletion vectors. `return_rows`: they lose them again. `compact`: data files are rewritten."""
 
 MANIFEST_FORMAT = "manifest_format"
 """Code of a table whose manifests and lists have a format that Lakesweep does not write."""
@@ -37,6 +37,7 @@ _INSTEAD: Mapping[Kind, str] = {
     "vectors": "in another way (Paimon has no command for it)",
     "delete_rows": "in Paimon instead (DELETE FROM in Spark)",
     "return_rows": "in Paimon 2.0 or later instead (CALL sys.rollback_to_as_latest)",
+    "compact": "in Paimon instead (CALL sys.compact)",
 }
 _WHAT: Mapping[Kind, str] = {
     "drop": "drop partitions",
@@ -46,6 +47,7 @@ _WHAT: Mapping[Kind, str] = {
     "vectors": "clean deletion vectors",
     "delete_rows": "delete rows",
     "return_rows": "bring deleted rows back",
+    "compact": "compact",
 }
 
 _NO_ROW_CHANGES = frozenset[Kind]({"compact_manifest", "vectors"})
@@ -54,6 +56,7 @@ _WHY_WHOLE_ROWS: Mapping[Kind, str] = {
     "vectors": "the columns of a row may lie in several files, so a vector may count for more files than it names",
     "delete_rows": "the columns of a row may lie in several files, so rows would lose only some of them",
     "return_rows": "the columns of a row may lie in several files, so rows would get back only some of them",
+    "compact": "the columns of a row may lie in several files",
 }
 _FALLBACKS = ("scan.fallback-branch", "scan.fallback-snapshot-branch", "scan.fallback-delta-branch")
 _COMMIT_OPTIONS = frozenset(

@@ -38,6 +38,8 @@ class RowEntry(NamedTuple):
     stats: ValueStats | None
     stats_cols: tuple[str, ...] | None
     """The columns of the statistics; `None`: those in the file."""
+    min_sequence: int = 0
+    """The smallest sequence number of its rows."""
 
     @property
     def is_add(self) -> bool:
@@ -63,9 +65,18 @@ def read_row_entries(body: bytes, path: str, *, with_stats: bool) -> Iterator[Ro
     """
     for row in read_rows(body, path, ROW_ENTRY_WITH_STATS if with_stats else ROW_ENTRY, None):
         (entry,) = entries_of((row,), path)
-        schema_id, delete_row_count, first_row_id, write_cols, *more = row[4][8:]
+        schema_id, delete_row_count, first_row_id, write_cols, min_sequence, *more = row[4][8:]
         stats, stats_cols = more or (None, None)
-        yield RowEntry(entry, schema_id, delete_row_count, first_row_id, write_cols, _stats(stats, path), stats_cols)
+        yield RowEntry(
+            entry,
+            schema_id,
+            delete_row_count,
+            first_row_id,
+            write_cols,
+            _stats(stats, path),
+            stats_cols,
+            min_sequence or 0,
+        )
 
 
 def _stats(stats: tuple[bytes | None, bytes | None, object] | None, path: str) -> ValueStats | None:

@@ -68,7 +68,7 @@ def _field(value: object, type_: DataType, offset: int) -> tuple[bytes, bytes]:
         room = _DECIMAL_ROOM
     elif root in TIMESTAMPS and precision > MAX_COMPACT_TIMESTAMP:
         room = _TIMESTAMP_ROOM
-    elif root not in FIXED and root not in TEXT | BYTES | TIMESTAMPS | {"DECIMAL"}:
+    elif value is not None and root not in FIXED and root not in TEXT | BYTES | TIMESTAMPS | {"DECIMAL"}:
         raise UnsupportedFormatError(f"expected a type that partition keys have, found {root}", code="unsupported_type")
     if value is None:
         return _pointer(offset if room else 0, 0), bytes(room)

@@ -49,6 +49,8 @@ class ReadFile:
     """Positions in it count rows of the whole file, before rows are dropped for their kind."""
     write_cols: tuple[str, ...] | None = None
     """The columns in the file; `None`: those of its schema."""
+    min_sequence: int = 0
+    """The smallest sequence number of its rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,14 +109,16 @@ def plan_read(
         raise RefusedError(f"table {table.ref}: {error}", code=error.code) from error
 
 
-def plan_at(table: Table, root: Root, schema: TableSchema, where: Where, columns: Sequence[str] = ()) -> ReadPlan:
-    """Return what is to be read of a snapshot to look for rows of a condition.
+def plan_at(
+    table: Table, root: Root, schema: TableSchema, where: Where | None, columns: Sequence[str] = ()
+) -> ReadPlan:
+    """Return what is to be read of a snapshot in order to change the table.
 
     Args:
         table: One branch of a table.
         root: The snapshot.
         schema: The latest schema of the branch.
-        where: The condition, on the columns of this schema.
+        where: The condition, on the columns of this schema; `None`: all rows.
         columns: The columns of the result, beside those of the condition; they may be none.
 
     Raises:
@@ -245,6 +247,7 @@ def _files(
             partition=entry.partition,
             vector=vector,
             write_cols=each.write_cols,
+            min_sequence=each.min_sequence,
         )
         found.append((each, file))
     return sorted(found, key=lambda pair: pair[1].path)

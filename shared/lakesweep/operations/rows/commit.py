@@ -9,6 +9,8 @@ Source: Paimon `PaimonSparkWriter#persistDeletionVectors`, `FileStoreCommitImpl#
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Literal
 
 from lakesweep.commit.environment import Attempt, Prepared
 from lakesweep.commit.manifest_options import Manifests
@@ -106,8 +108,11 @@ def prepared(
     manifests: Manifests,
     statistics: str | None,
     since: Stopwatch | None,
+    *,
+    kind: Literal["OVERWRITE", "COMPACT"] = "OVERWRITE",
+    added: Sequence[TextEntry] = (),
 ) -> Prepared:
-    """Return the files and the snapshot that delete rows.
+    """Return the files and the snapshot that delete rows, or compact data files.
 
     Args:
         attempt: The snapshot to build on, and the names to use.
@@ -115,7 +120,9 @@ def prepared(
         leaving: The data files that leave.
         manifests: How to write manifests.
         statistics: The statistics file that the new snapshot names.
-        since: Counts from before the first index file was written.
+        since: Counts from before the first new file was written.
+        kind: A compaction changes no row.
+        added: The entries of new data files.
 
     Raises:
         UnsupportedFormatError: The index manifest cannot have a new entry.
@@ -126,14 +133,15 @@ def prepared(
     files = {base_list: write_manifest_list(leaving.lists, (), codec=manifests.codec, level=manifests.level)}
     deletes = ((text, raw._replace(record=as_delete(raw.record))) for text, raw in leaving.entries)
     found = write_manifests(
-        deletes,
+        chain(deletes, added),
         names,
         attempt.base.schema.partition_types,
         codec=manifests.codec,
         level=manifests.level,
         target_bytes=manifests.target_bytes,
     )
-    written = list(attempt.written(found)) if leaving.entries else []
+    written = list(attempt.written(found))
+    change = sum(raw.entry.row_count for _, raw in added) - leaving.rows
     files[delta_list] = write_manifest_list((), written, codec=manifests.codec, level=manifests.level)
     index_manifest = base.index_manifest
     if body is not None:
@@ -143,16 +151,17 @@ def prepared(
     return next_snapshot(
         attempt,
         Change(
-            kind="OVERWRITE",
+            kind=kind,
             schema_id=attempt.base.schema.id,
             base_list=base_list,
             delta_list=delta_list,
             index_manifest=index_manifest,
             statistics=statistics,
-            total_record_count=None if total is None else total - leaving.rows,
-            delta_record_count=-leaving.rows,
+            total_record_count=None if total is None else total + change,
+            delta_record_count=change,
             next_row_id=max(base.next_row_id, leaving.next_row_id) if base.next_row_id is not None else None,
             files=files,
+            keeps_properties=kind == "COMPACT",
             since=since,
         ),
     )

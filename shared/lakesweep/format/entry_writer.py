@@ -1,0 +1,146 @@
+"""Entries of new data files for manifests: the only entries that Lakesweep does not copy.
+
+Source: Paimon 1.4 `ManifestEntry`, `DataFileMeta`, `SimpleStats`, `AvroSchemaConverter`.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from lakesweep.format.avro.encoder import encode
+from lakesweep.format.avro.schema import parse_avro_schema
+from lakesweep.format.manifest import ADD, METADATA_VERSION, ManifestEntry
+from lakesweep.format.raw_entries import RawEntry
+from lakesweep.format.row_entries import ValueStats
+from lakesweep.format.values.binary_row_writer import encode_row
+
+_NAMESPACE = "org.apache.paimon.avro.generated"
+_PATH = "a new manifest entry"
+EMPTY_ROW = encode_row((), ())
+"""The row without fields: the keys of files without a primary key."""
+
+
+def _nullable(name: str, type_: Any) -> dict[str, Any]:
+    return {"name": name, "type": ["null", type_], "default": None}
+
+
+def _field(name: str, type_: Any) -> dict[str, Any]:
+    return {"name": name, "type": type_}
+
+
+def _stats(name: str) -> dict[str, Any]:
+    counts = {"type": "array", "items": ["null", "long"]}
+    fields = [_field("_MIN_VALUES", "bytes"), _field("_MAX_VALUES", "bytes"), _nullable("_NULL_COUNTS", counts)]
+    return {"type": "record", "name": name, "fields": fields}
+
+
+_TEXTS = {"type": "array", "items": "string"}
+_FILE = [
+    _field("_FILE_NAME", "string"),
+    _field("_FILE_SIZE", "long"),
+    _field("_ROW_COUNT", "long"),
+    _field("_MIN_KEY", "bytes"),
+    _field("_MAX_KEY", "bytes"),
+    _field("_KEY_STATS", _stats("record__FILE__KEY_STATS")),
+    _field("_VALUE_STATS", _stats("record__FILE__VALUE_STATS")),
+    _field("_MIN_SEQUENCE_NUMBER", "long"),
+    _field("_MAX_SEQUENCE_NUMBER", "long"),
+    _field("_SCHEMA_ID", "long"),
+    _field("_LEVEL", "int"),
+    _field("_EXTRA_FILES", _TEXTS),
+    _nullable("_CREATION_TIME", {"type": "long", "logicalType": "timestamp-millis"}),
+    _nullable("_DELETE_ROW_COUNT", "long"),
+    _nullable("_EMBEDDED_FILE_INDEX", "bytes"),
+    _nullable("_FILE_SOURCE", "int"),
+    _nullable("_VALUE_STATS_COLS", _TEXTS),
+    _nullable("_EXTERNAL_PATH", "string"),
+    _nullable("_FIRST_ROW_ID", "long"),
+    _nullable("_WRITE_COLS", _TEXTS),
+]
+_FIELDS = [
+    _field("_VERSION", "int"),
+    _field("_KIND", "int"),
+    _field("_PARTITION", "bytes"),
+    _field("_BUCKET", "int"),
+    _field("_TOTAL_BUCKETS", "int"),
+    _field("_FILE", {"type": "record", "name": "record__FILE", "fields": _FILE}),
+]
+_SCHEMA = {"type": "record", "name": "record", "namespace": _NAMESPACE, "fields": _FIELDS}
+ENTRY_SCHEMA = json.dumps(_SCHEMA, separators=(",", ":")).encode()
+"""The text that Java 1.4 writes."""
+_TYPE = parse_avro_schema(_SCHEMA, _PATH)
+
+
+@dataclass(frozen=True, slots=True)
+class NewDataFile:
+    """A data file of an append table that was just written."""
+
+    name: str
+    """Without a folder."""
+    size_bytes: int
+    rows: int
+    stats: ValueStats
+    stats_cols: tuple[str, ...] | None
+    """The columns of the statistics; `None`: all."""
+    schema_id: int
+    min_sequence: int
+    max_sequence: int
+    creation_time_ms: int
+    """The wall clock of the writers without its zone, in milliseconds as if it were UTC."""
+    source: int
+    """0: rows that were added. 1: a compaction wrote it."""
+
+
+def new_entry(file: NewDataFile, partition: bytes, bucket: int, total_buckets: int) -> tuple[bytes, RawEntry]:
+    """Return the ADD entry of a new data file, with the schema of its record.
+
+    Args:
+        file: The file.
+        partition: The values of its partition as one row.
+        bucket: Its bucket: 0 for tables without buckets.
+        total_buckets: -1 for tables without buckets.
+
+    Raises:
+        FormatError: A value does not fit.
+    """
+    no_keys = {"_MIN_VALUES": EMPTY_ROW, "_MAX_VALUES": EMPTY_ROW, "_NULL_COUNTS": []}
+    minimum, maximum, counts = file.stats
+    values = {"_MIN_VALUES": minimum, "_MAX_VALUES": maximum, "_NULL_COUNTS": None if counts is None else list(counts)}
+    meta = {
+        "_FILE_NAME": file.name,
+        "_FILE_SIZE": file.size_bytes,
+        "_ROW_COUNT": file.rows,
+        "_MIN_KEY": EMPTY_ROW,
+        "_MAX_KEY": EMPTY_ROW,
+        "_KEY_STATS": no_keys,
+        "_VALUE_STATS": values,
+        "_MIN_SEQUENCE_NUMBER": file.min_sequence,
+        "_MAX_SEQUENCE_NUMBER": file.max_sequence,
+        "_SCHEMA_ID": file.schema_id,
+        "_LEVEL": 0,
+        "_EXTRA_FILES": [],
+        "_CREATION_TIME": file.creation_time_ms,
+        "_DELETE_ROW_COUNT": 0,
+        "_EMBEDDED_FILE_INDEX": None,
+        "_FILE_SOURCE": file.source,
+        "_VALUE_STATS_COLS": None if file.stats_cols is None else list(file.stats_cols),
+        "_EXTERNAL_PATH": None,
+        "_FIRST_ROW_ID": None,
+        "_WRITE_COLS": None,
+    }
+    record = encode(
+        _TYPE,
+        {
+            "_VERSION": METADATA_VERSION,
+            "_KIND": ADD,
+            "_PARTITION": partition,
+            "_BUCKET": bucket,
+            "_TOTAL_BUCKETS": total_buckets,
+            "_FILE": meta,
+        },
+        _PATH,
+    )
+    entry = ManifestEntry(
+        True, partition, bucket, 0, file.name, file.size_bytes, (), None, None, file.source, file.rows
+    )
+    return ENTRY_SCHEMA, RawEntry(record, entry, file.schema_id, file.creation_time_ms, None)

@@ -1,0 +1,35 @@
+"""The arguments of `compact`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lakesweep.runs.committing.catalog import Catalog
+from lakesweep.runs.parameters.parameter import stated
+
+MAX_BYTES = 64 << 30
+"""A run rewrites no more bytes than these, unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactArguments:
+    """The arguments of `compact`."""
+
+    catalog: Catalog = field(default_factory=Catalog)
+    partitions: tuple[str | Mapping[str, object], ...] = ()
+    """Only these partitions, as for `drop-partition`; none: all."""
+    force: bool = False
+    """Rewrite every file that shares its partition with another one, or has deleted rows."""
+    max_bytes: int = MAX_BYTES
+    """The most bytes of data files that the run rewrites."""
+    zone: str | None = None
+    """The zone of the writers' clocks, for the creation time of new files; `None`: as the fleet policy declares it."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Table options for this call."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return the arguments that were given."""
+        return {
+            **stated(partition=self.partitions, force=self.force, time_zone=self.zone, options=self.options),
+            **({"max_bytes": self.max_bytes} if self.max_bytes != MAX_BYTES else {}),
+            **self.catalog.to_json(),
+        }

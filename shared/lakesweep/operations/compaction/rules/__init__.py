@@ -1,0 +1,1 @@
+"""Which data files to compact."""

@@ -1,0 +1,1 @@
+"""Write data files as Paimon does."""

@@ -1,0 +1,134 @@
+"""How a table's options want its data files written, and tables for which Lakesweep writes none.
+
+Source: Paimon 1.4 `CoreOptions`, `FileFormat`, `StatsCollectorFactories`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from lakesweep.errors import FormatError, RefusedError
+from lakesweep.format.schema import TableSchema
+from lakesweep.format.values.data_type import DataField
+from lakesweep.format.values.options import parse_bool, parse_int, parse_memory_bytes
+
+Mode = Literal["none", "counts", "truncate", "full"]
+_TARGET = ("target-file-size", "256 mb")
+_FORMAT = ("file.format", "parquet")
+_CODEC = ("file.compression", "zstd")
+_LEVEL = ("file.compression.zstd-level", "1")
+_SUFFIX = "file.suffix.include.compression"
+_BLOCK = ("file.block-size", "128 mb")
+_PREFIX = ("data-file.prefix", "data-")
+_MODE = ("metadata.stats-mode", "truncate(16)")
+_DENSE = "metadata.stats-dense-store"
+_FIRST = "metadata.stats-keep-first-n-columns"
+_FIELD_MODE = re.compile(r"fields\.(.+)\.stats-mode")
+_TRUNCATE = re.compile(r"truncate\(\s*(\d+)\s*\)")
+_CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
+_UNKNOWN = ("parquet.", "file-index.", "file.format.per.level", "file.compression.per.level", "fields.default-")
+"""Beginnings of options that change data files in ways that this writer does not know."""
+_NAME = re.compile(r"[A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class StatsMode:
+    """Which statistics a column gets."""
+
+    mode: Mode
+    length: int = 0
+    """Of `truncate`: so many characters or bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How data files are written."""
+
+    codec: str
+    level: int | None
+    """Of Zstandard."""
+    target_bytes: int
+    """A file that is larger takes no further row group."""
+    row_group_bytes: int
+    """Of values in memory."""
+    prefix: str
+    suffix: str
+    """From the dot on."""
+    modes: Mapping[str, StatsMode]
+    """By the name of the column."""
+    is_dense: bool
+    """Columns without statistics are left out of them."""
+
+    @property
+    def stats_cols(self) -> tuple[str, ...] | None:
+        """The columns with statistics as an entry states them; `None`: all."""
+        names = tuple(name for name, mode in self.modes.items() if mode.mode != "none")
+        return None if not self.is_dense or len(names) == len(self.modes) else names
+
+
+def writing_of(schema: TableSchema, fields: Sequence[DataField]) -> Writing:
+    """Return how data files of an append table are written.
+
+    Args:
+        schema: The latest schema of the branch.
+        fields: The columns in the files.
+
+    Raises:
+        RefusedError: The table wants files that Lakesweep does not write, or an option does not parse.
+    """
+    options = schema.options
+    format_ = options.get(*_FORMAT).strip().lower()
+    if format_ != "parquet":
+        raise RefusedError(
+            f"option {_FORMAT[0]} is {format_}; expected parquet, since Lakesweep writes no other data files",
+            code="unsupported_file_format",
+        )
+    for option in sorted(options):
+        if option.startswith(_UNKNOWN):
+            raise RefusedError(
+                f"option {option} is {options[option]!r}, which Lakesweep does not follow when it writes data files",
+                code="unsupported_file_options",
+            )
+    try:
+        codec = options.get(*_CODEC).strip().lower()
+        if codec not in _CODECS:
+            raise RefusedError(
+                f"option {_CODEC[0]} is {codec}; expected one of {', '.join(_CODECS)}", code="unsupported_file_options"
+            )
+        level = parse_int(options.get(*_LEVEL), _LEVEL[0]) if codec == "zstd" else None
+        target = max(1, parse_memory_bytes(options.get(*_TARGET), _TARGET[0]))
+        block = parse_memory_bytes(options.get(*_BLOCK), _BLOCK[0])
+        has_suffix = parse_bool(options.get(_SUFFIX, "false"), _SUFFIX)
+        is_dense = parse_bool(options.get(_DENSE, "true"), _DENSE)
+        first = parse_int(options[_FIRST], _FIRST) if _FIRST in options else -1
+        modes = _modes(options, fields)
+    except FormatError as error:
+        raise RefusedError(str(error), code="bad_option") from error
+    prefix = options.get(*_PREFIX)
+    if not _NAME.fullmatch(prefix):
+        raise RefusedError(f"option {_PREFIX[0]} is {prefix!r}; expected letters, digits, . _ and -", code="bad_option")
+    if first >= 0:
+        modes = {
+            name: mode if number < first else StatsMode("none") for number, (name, mode) in enumerate(modes.items())
+        }
+    suffix = f".{codec}.parquet" if has_suffix and codec != "none" else ".parquet"
+    return Writing(codec, level, target, max(1, min(block, target)), prefix, suffix, modes, is_dense)
+
+
+def _modes(options: Mapping[str, str], fields: Sequence[DataField]) -> dict[str, StatsMode]:
+    own = {found[1]: text for option, text in options.items() if (found := _FIELD_MODE.fullmatch(option))}
+    usual = options.get(*_MODE)
+    return {field.name: _mode(own.get(field.name, usual), field.name) for field in fields}
+
+
+def _mode(text: str, name: str) -> StatsMode:
+    word = text.strip().lower()
+    if found := _TRUNCATE.fullmatch(word):
+        return StatsMode("truncate", int(found[1]))
+    match word:
+        case "none" | "counts" | "full":
+            return StatsMode(word)
+    raise FormatError(
+        f"statistics of column {name}: expected none, counts, full or truncate(N), found {text!r}", code="bad_option"
+    )

@@ -1,0 +1,176 @@
+"""Write rows into Parquet files as Paimon's Java engine does: types, field ids, codec and names.
+
+Source: Paimon 1.4 `ParquetSchemaConverter`, `ParquetRowDataWriter`, `DataFilePathFactory`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from lakesweep.errors import RefusedError
+from lakesweep.format.row_entries import ValueStats
+from lakesweep.format.values.data_type import DataField, DataType
+from lakesweep.operations.reading.types import arrow_type, load_arrow, unit_of
+from lakesweep.operations.writing.options import Writing
+from lakesweep.operations.writing.statistics import Statistics
+
+_ID = b"PARQUET:field_id"
+_TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ")
+
+
+@dataclass(frozen=True, slots=True)
+class FileBytes:
+    """A new data file that lies nowhere yet."""
+
+    name: str
+    body: Any
+    """A buffer."""
+    rows: int
+    stats: ValueStats
+
+
+def check_types(fields: Sequence[DataField]) -> None:
+    """Make sure that columns can be written.
+
+    Raises:
+        RefusedError: Time stamps of more than 6 digits lie beside others (`unsupported_type`): pyarrow writes all of
+            them with 96 bits, or none.
+    """
+    units = {unit for field in fields for unit in _units(field.type)}
+    if "ns" in units and len(units) > 1:
+        raise RefusedError(
+            "expected time stamps of one kind, found some with more than 6 digits of the second beside others; "
+            "Lakesweep does not write such data files",
+            code="unsupported_type",
+        )
+
+
+def _units(type_: DataType) -> Iterator[str]:
+    if type_.root in _TIMES:
+        yield unit_of(type_)
+    for each in (*type_.children, *(field.type for field in type_.fields)):
+        yield from _units(each)
+
+
+def parquet_schema(fields: Sequence[DataField]) -> Any:
+    """Return Arrow's schema for the columns of a data file, with Paimon's field ids."""
+    return load_arrow().schema([_field(field) for field in fields])
+
+
+def _field(field: DataField) -> Any:
+    type_ = field.type
+    found = arrow_type(type_) if type_.root != "ROW" else load_arrow().struct([_field(each) for each in type_.fields])
+    return load_arrow().field(field.name, found, nullable=type_.nullable, metadata={_ID: str(field.id)})
+
+
+def parquet_files(batches: Iterable[Any], fields: Sequence[DataField], writing: Writing) -> Iterator[FileBytes]:
+    """Yield data files with the rows of batches, in their order. No rows: no file.
+
+    Memory: one file, and the values of one row group.
+
+    Args:
+        batches: Record batches with these columns, in Arrow's types for them.
+        fields: The columns.
+        writing: How.
+
+    Raises:
+        RefusedError: A column cannot be written, or a value is null where the column may not be (`null_value`).
+    """
+    check_types(fields)
+    writer = uuid4()
+    number = 0
+    file: _File | None = None
+    for group in _row_groups(batches, parquet_schema(fields), writing.row_group_bytes):
+        if file is None:
+            file = _File(f"{writing.prefix}{writer}-{number}{writing.suffix}", fields, writing)
+            number += 1
+        file.write(group)
+        if file.size >= writing.target_bytes:
+            yield file.close()
+            file = None
+    if file is not None:
+        yield file.close()
+
+
+def _row_groups(batches: Iterable[Any], schema: Any, size_bytes: int) -> Iterator[Any]:
+    """Yield tables of about this size."""
+    arrow = load_arrow()
+    part, weight = list[Any](), 0
+    for batch in batches:
+        for piece in _pieces(batch, size_bytes):
+            if part and weight + piece.nbytes > size_bytes:
+                yield arrow.Table.from_batches(part, schema)
+                part, weight = [], 0
+            part.append(_cast(piece, schema))
+            weight += piece.nbytes
+    if part:
+        yield arrow.Table.from_batches(part, schema)
+
+
+def _pieces(batch: Any, size_bytes: int) -> Iterator[Any]:
+    """Divide a batch that is too large."""
+    count = min(batch.num_rows, -(-batch.nbytes // size_bytes)) if batch.num_rows else 0
+    step = -(-batch.num_rows // max(1, count))
+    yield from (batch.slice(first, step) for first in range(0, batch.num_rows, step))
+
+
+def _cast(batch: Any, schema: Any) -> Any:
+    arrow = load_arrow()
+    for name, column, field in zip(batch.schema.names, batch.columns, schema, strict=True):
+        if column.null_count and not field.nullable:
+            raise RefusedError(f"column {name} may not be null, and a row has no value there", code="null_value")
+    arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    return arrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+class _File:
+    def __init__(self, name: str, fields: Sequence[DataField], writing: Writing) -> None:
+        from pyarrow import parquet
+
+        arrow = load_arrow()
+        schema = parquet_schema(fields)
+        self._name, self._rows, self._stats = name, 0, Statistics(fields, writing)
+        self._sink = arrow.BufferOutputStream()
+        is_long = any(unit == "ns" for field in fields for unit in _units(field.type))
+        self._writer = parquet.ParquetWriter(
+            self._sink,
+            schema,
+            compression=writing.codec,
+            compression_level=writing.level,
+            store_decimal_as_integer=True,
+            store_schema=False,
+            use_deprecated_int96_timestamps=is_long,
+            use_compliant_nested_type=True,
+            write_statistics=_has_statistics(schema),
+        )
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        size: int = self._sink.tell()
+        return size
+
+    def write(self, group: Any) -> None:
+        """Write one row group."""
+        for batch in group.to_batches():
+            self._stats.add(batch)
+        self._rows += group.num_rows
+        self._writer.write_table(group, row_group_size=max(1, group.num_rows))
+
+    def close(self) -> FileBytes:
+        """End the file, and return it."""
+        self._writer.close()
+        return FileBytes(self._name, self._sink.getvalue(), self._rows, self._stats.result())
+
+
+def _has_statistics(schema: Any) -> Any:
+    """Return the columns that get statistics in the file: bounds of pyarrow do not count NaN, and readers lose rows."""
+    floats = {field.name for field in schema if _has_floats(field.type)}
+    return True if not floats else [name for name in schema.names if name not in floats] or False
+
+
+def _has_floats(type_: Any) -> bool:
+    arrow = load_arrow()
+    inner = [type_.field(number).type for number in range(type_.num_fields)]
+    return bool(arrow.types.is_floating(type_)) or any(map(_has_floats, inner))
