@@ -27,7 +27,7 @@ from lakesweep.model.commits.report import MadeCommit
 from lakesweep.model.partitions.names import partition_name
 from lakesweep.model.partitions.spec import matcher, parse_specs
 from lakesweep.model.reading.plan import ReadPlan
-from lakesweep.model.report import RunReport
+from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.model.safety import ORPHAN_AGE_MS
 from lakesweep.operations.compaction.arguments import CompactArguments
 from lakesweep.operations.compaction.checks import check_table
@@ -57,6 +57,8 @@ from lakesweep.table.contents.strict import StrictMetadata
 from lakesweep.table.paths import TablePaths
 
 OPERATION = "compact"
+BINS_LOST = "bins_lost"
+"""Code of a run some of whose data files were rewritten in vain."""
 
 
 def compact(
@@ -300,10 +302,12 @@ class _Execution:
             written_rows=sum(file.rows for file in new),
             lost_files=lost,
         )
-        if made and lost:
-            self._run.warn(
+        if lost:
+            sentence = (
                 f"{lost} data files were rewritten in vain, since other writers changed or deleted some of them "
                 "meanwhile; run again"
             )
-            report = replace(report, status="partial")
+            self._run.warn(sentence)
+            status: Status = "partial" if made else "stale"
+            report = replace(report, status=status, refusal=Refusal(BINS_LOST, f"table {report.table}: {sentence}"))
         return replace(report, commits=commits)
