@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from lakesweep.errors import MaintenanceError
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.reading.plan import ReadFile, ReadPlan, Split
 from lakesweep.operations.rows.engine import LocalEngine
@@ -16,8 +15,8 @@ from lakesweep.operations.rows.groups import Group
 from lakesweep.operations.rows.match import FileMatch
 from lakesweep.operations.rows.writing import WrittenGroup
 from lakesweep.runs.session import Table
+from lakesweep.spark.rows.answers import answers
 from lakesweep.spark.rows.tasks import MatchSplit, WriteGroup, match_of, packed, unpacked
-from lakesweep.spark.tasks import Access, Row, Work, count_requests, run_tasks
 from lakesweep.storage.open import DEFAULT_SETTINGS, StoreSettings
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class SparkEngine:
         splits = tasks_of(plan, session.sparkContext.defaultParallelism)
         for some in _parts(splits, lambda split: split.rows, MOST_ROWS):
             pieces = [{"split": packed(split)} for split in some]
-            yield from map(match_of, self._answers(session, MatchSplit(shared), pieces))
+            yield from map(match_of, answers(session, self.table, self.settings, MatchSplit(shared), pieces))
 
     def write(self, schema: TableSchema, groups: Sequence[Group]) -> Sequence[WrittenGroup]:
         """Write the index files of groups, and return what was written, in their order.
@@ -75,19 +74,9 @@ class SparkEngine:
         session, written = self.open_session(), list[WrittenGroup]()
         for some in _parts(groups, _bytes, MOST_BYTES):
             pieces = [{"number": number, "group": packed(group)} for number, group in enumerate(some)]
-            answers = sorted(self._answers(session, WriteGroup(schema), pieces), key=lambda row: int(row["number"]))
-            written += (unpacked(row["written"]) for row in answers)
+            found = answers(session, self.table, self.settings, WriteGroup(schema), pieces)
+            written += (unpacked(row["written"]) for row in sorted(found, key=lambda row: int(row["number"])))
         return written
-
-    def _answers(self, session: "SparkSession", work: Work, pieces: Sequence[Row]) -> Iterator[Row]:
-        access = Access(self.table.ref.location, "", self.settings)
-        try:
-            yield from count_requests(self.table.counter, run_tasks(session, access, work, pieces))
-        except MaintenanceError as error:
-            if error.code != "spark_failed":
-                raise
-            sentence = str(error).partition("; nothing was changed")[0]  # the rest of the message is about scans
-            raise MaintenanceError(sentence, code=error.code) from error
 
 
 def tasks_of(plan: ReadPlan, at_once: int) -> Sequence[Split]:

@@ -1,0 +1,1 @@
+"""The Spark side of `compact`: tasks rewrite data files, the driver commits."""

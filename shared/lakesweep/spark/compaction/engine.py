@@ -1,0 +1,56 @@
+"""The engine of `compact` on Spark: a task rewrites the data files of one bin. Rows stay in the task.
+
+Spark may run a task twice. The answer of one copy counts, and files that another copy has written are orphans.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakesweep.operations.compaction.engine import Work
+from lakesweep.operations.compaction.rewriting import RewrittenBin, rewrite_bin
+from lakesweep.operations.compaction.rules.pick import Bin
+from lakesweep.operations.reading.arrow import stores_of
+from lakesweep.runs.session import Table
+from lakesweep.spark.rows.answers import answers
+from lakesweep.spark.rows.tasks import packed, unpacked
+from lakesweep.spark.tasks import Row, Task
+from lakesweep.storage.open import DEFAULT_SETTINGS, StoreSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class SparkCompaction:
+    """Rewrites data files by the tasks of Spark; see `CompactionEngine`."""
+
+    open_session: "Callable[[], SparkSession]"
+    """Called only once there is work."""
+    table: Table
+    settings: StoreSettings = DEFAULT_SETTINGS
+    """How tasks reach S3."""
+
+    def rewrite(self, work: Work, bins: Sequence[Bin]) -> Sequence[RewrittenBin]:
+        """Rewrite each bin, and return what was written, in the order of the bins.
+
+        Raises:
+            MaintenanceError: A task failed, or Spark did. Some files may exist; they are orphans.
+        """
+        pieces = [{"number": number, "bin": packed(each)} for number, each in enumerate(bins)]
+        found = answers(self.open_session(), self.table, self.settings, RewriteBin(work), pieces)
+        return [unpacked(row["made"]) for row in sorted(found, key=lambda row: int(row["number"]))]
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteBin:
+    """A task's work: rewrite one bin."""
+
+    work: Work
+
+    def __call__(self, task: Task, piece: Row) -> Iterator[Row]:
+        """Answer with the one row that says what was written."""
+        work = self.work
+        stores = stores_of(work.plan, task.store(work.plan.table), task.store)
+        made = rewrite_bin(stores, work.plan, work.schema, unpacked(piece["bin"]), work.writing, work.creation_time_ms)
+        yield {"number": piece["number"], "made": packed(made)}
