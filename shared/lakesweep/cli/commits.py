@@ -7,6 +7,7 @@ the snapshots, tags and branches that keep the files.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from lakesweep.cli.compacted import compaction_lines
 from lakesweep.cli.deleted import row_lines
 from lakesweep.errors import some_of
 
@@ -34,6 +35,8 @@ def commit_lines(commits: Document, words: Mapping[str, str], size: Callable[[in
     """
     if "condition" in commits:
         return row_lines(commits)
+    if "bins" in commits:
+        return compaction_lines(commits, size)
     if "left_files" in commits:
         return _returned_lines(commits, size)
     if "back" in commits:

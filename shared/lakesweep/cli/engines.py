@@ -19,6 +19,7 @@ from lakesweep.runs.session import ScanBackend, Table
 from lakesweep.storage.open import StoreSettings
 
 if TYPE_CHECKING:
+    from lakesweep.operations.compaction.engine import CompactionEngine
     from lakesweep.operations.reading.read import ReadRows
     from lakesweep.operations.rows.engine import RowsEngine
     from lakesweep.spark.scan import SparkScan
@@ -184,6 +185,20 @@ def rows_engine(place: Place, table: Table, engine: str | None) -> "RowsEngine |
         raise _no_spark(error) from error
     settings = StoreSettings(endpoint_url=place.endpoint_url, region=place.region)
     return SparkEngine(open_session, table, settings)
+
+
+def compaction_engine(place: Place, table: Table, engine: str | None) -> "CompactionEngine | None":
+    """Return the engine of compactions that `--engine` names; see `rows_engine`."""
+    if not _is_spark(engine):
+        return None
+    from lakesweep.spark.session import open_session
+
+    try:
+        from lakesweep.spark.compaction.engine import SparkCompaction
+    except ImportError as error:
+        raise _no_spark(error) from error
+    settings = StoreSettings(endpoint_url=place.endpoint_url, region=place.region)
+    return SparkCompaction(open_session, table.ref.location, settings, table.counter)
 
 
 def _is_spark(engine: str | None) -> bool:

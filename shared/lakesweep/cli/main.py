@@ -14,7 +14,18 @@ from typing import Annotated
 import typer
 
 from lakesweep import __version__
-from lakesweep.cli import changes, completion, demo, enable_events, expiry, manifests, partitions, repair, rows
+from lakesweep.cli import (
+    changes,
+    compaction,
+    completion,
+    demo,
+    enable_events,
+    expiry,
+    manifests,
+    partitions,
+    repair,
+    rows,
+)
 from lakesweep.cli.command import Command
 from lakesweep.cli.help import fitted, shown, summary
 from lakesweep.cli.history import audit, records
@@ -44,6 +55,7 @@ COMMANDS = (
     partitions.expire_partitions,
     partitions.truncate,
     rows.delete_rows,
+    compaction.compact,
     manifests.compact_manifest,
     repair.remove_unexisting_files,
     repair.remove_unexisting_manifests,

@@ -34,7 +34,7 @@ OPERATIONS = {command.name for command in COMMANDS if command.signature} | {"exe
 ELSEWHERE = ("--engine spark", "--engine lambda", "lakesweep demo")
 """What needs Spark, a deployment or a minute; tests/spark, tests/functions and tests/e2e run it."""
 PARTITIONED = ("drop-partition", "truncate", "expire-partitions")
-READABLE = ("read", "delete-rows")
+READABLE = ("read", "delete-rows", "compact")
 WAITS = "--quarantine"
 """The first call with it only remembers the orphans."""
 FINDINGS = 6

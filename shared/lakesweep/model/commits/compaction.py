@@ -45,9 +45,9 @@ class CompactionReport(CommitsReport):
     partitions: tuple[PartitionBins, ...] = ()
     all_files: int = 0
     """Live data files of the snapshot."""
-    left_files: int = 0
+    waiting_files: int = 0
     """Data files that are due, and beyond the most bytes of one run."""
-    lost_files: int = 0
+    vain_files: int = 0
     """Data files that were rewritten in vain: other writers changed or deleted them meanwhile."""
     written_files: int = 0
     written_bytes: int = 0
@@ -75,8 +75,8 @@ class CompactionReport(CommitsReport):
             "deleted_rows": None if None in deleted else sum(count for count in deleted if count is not None),
             "bins": sum(each.bins for each in self.partitions),
             "all_files": self.all_files,
-            "left_files": self.left_files,
-            "lost_files": self.lost_files,
+            "waiting_files": self.waiting_files,
+            "vain_files": self.vain_files,
             "partition_count": len(self.partitions),
             "partitions": [each.to_json() for each in self.partitions[:SHOWN]],
             "written": {"files": self.written_files, "bytes": self.written_bytes, "rows": self.written_rows},

@@ -156,7 +156,7 @@ class _Task:
         return CompactionReport(
             partitions=_partitions(schema, bins),
             all_files=plan.counts.files,
-            left_files=left,
+            waiting_files=left,
             catalog=self.arguments.catalog.type,
         )
 
@@ -300,7 +300,7 @@ class _Execution:
             written_files=len(new),
             written_bytes=sum(file.size_bytes for file in new),
             written_rows=sum(file.rows for file in new),
-            lost_files=lost,
+            vain_files=lost,
         )
         if lost:
             sentence = (

@@ -106,7 +106,7 @@ def test_a_run_rewrites_no_more_bytes_than_it_is_told(table: DeletingTable) -> N
     for number in range(20, 26):
         table.add("c", range(number * 10, number * 10 + 10))
     report = run(table, max_bytes=1)
-    assert (found(report).files, found(report).left_files) == (6, 6), "one bin is always taken"
+    assert (found(report).files, found(report).waiting_files) == (6, 6), "one bin is always taken"
 
 
 def others(table: DeletingTable) -> dict[str, Callable[[], object]]:
@@ -135,7 +135,7 @@ def test_another_writer_commits_meanwhile(table: DeletingTable, name: str, when:
     assert len(table.ids()) == len(set(table.ids())), "no row twice"
     assert len(table.rows_of_pypaimon()) == len(table.ids())
     if name in ("append", "delete elsewhere"):
-        assert (report.status, found(report).lost_files) == ("done", 0)
+        assert (report.status, found(report).vain_files) == ("done", 0)
     elif "snapshot" not in when:
         assert (report.status, found(report).made) == ("stale", ()), "the only bin has lost a file"
 
@@ -146,7 +146,7 @@ def test_a_bin_that_lost_a_file_is_given_up_alone(table: DeletingTable) -> None:
     before = set(table.ids())
     act = Acting(lambda call: call.startswith("table put manifest/manifest-list"), others(table)["delete"])
     report = run(table, FaultyStore(table.store, act, "table"))
-    assert (report.status, found(report).lost_files, found(report).written_files) == ("partial", 6, 1)
+    assert (report.status, found(report).vain_files, found(report).written_files) == ("partial", 6, 1)
     assert set(table.ids()) == before - {5}
 
 

@@ -1,0 +1,34 @@
+"""The command that compacts data files."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from lakesweep.cli.command import Typed, command
+from lakesweep.runs.parameters import compaction as given
+from lakesweep.runs.session import Table
+
+
+@command(
+    given.COMPACT,
+    "lakesweep compact s3://lake/sales.db/orders",
+    "lakesweep compact s3://lake/sales.db/orders --catalog-type filesystem --control s3://ops/lakesweep "
+    "--engine spark --execute",
+    "lakesweep compact /data/orders --partition dt=20240101 --force --catalog-type filesystem --execute",
+)
+def compact(typed: Typed) -> int:
+    """Merge small data files of an append table, and take deleted rows out, by one new snapshot.
+
+    For append tables without buckets, in Parquet. Rows stay as they are. A file is rewritten if it is small, or if more
+    than a fifth of its rows are deleted, and if that pays: the table's own options decide, as in Paimon. If another
+    writer changes a file meanwhile, only the files that were to be merged with it stay as they are. The snapshot
+    deletes no file: older snapshots, tags and branches still name the former ones, which expiry deletes. Needs the
+    extra `read`. Prints the plan, and changes nothing without --execute.
+    """
+
+    def completed(table: Table, values: Mapping[str, Any]) -> tuple[Table, Mapping[str, Any]]:
+        from lakesweep.cli.engines import compaction_engine
+
+        return replace(table, compaction_engine=compaction_engine(typed.place, table, values.get("engine"))), values
+
+    return typed.run(complete=completed)

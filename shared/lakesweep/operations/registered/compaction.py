@@ -1,0 +1,31 @@
+"""Run the operation that compacts data files."""
+
+from collections.abc import Mapping
+
+from lakesweep.model.report import RunReport
+from lakesweep.operations.compaction.arguments import MAX_BYTES, CompactArguments
+from lakesweep.operations.compaction.compact import compact
+from lakesweep.operations.registered.planned import Run
+from lakesweep.runs.committing.catalog import catalog_of
+from lakesweep.runs.execution import require_area
+from lakesweep.runs.parameters import compaction as given
+from lakesweep.runs.parameters.parameter import OPTIONS, Call
+from lakesweep.runs.session import Table
+
+
+def _compact(table: Table, call: Call, execute: bool) -> RunReport:
+    if execute:
+        require_area(table)
+    most = call[given.MAX_SIZE]
+    arguments = CompactArguments(
+        catalog=catalog_of(table, call),
+        partitions=call[given.PARTITION],
+        force=call[given.FORCE],
+        max_bytes=MAX_BYTES if most is None else most,
+        zone=call[given.TIME_ZONE],
+        options=call[OPTIONS],
+    )
+    return compact(table, arguments, execute=execute, engine=table.compaction_engine)
+
+
+RUNS: Mapping[str, Run] = {given.COMPACT.name: _compact}

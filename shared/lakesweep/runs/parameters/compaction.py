@@ -1,0 +1,60 @@
+"""The operation that compacts data files, and its parameters."""
+
+from lakesweep.runs.parameters.commits import CATALOG_LOCK, CATALOG_TYPE, COMMIT_OPTIONS
+from lakesweep.runs.parameters.manifests import MANIFEST_OPTIONS
+from lakesweep.runs.parameters.parameter import OPTIONS, Kind, Signature, flag, read_text, text
+from lakesweep.runs.parameters.partitions import PARTITION as DROPPED
+
+PARTITION = DROPPED.says(
+    "Only these partitions: those with this value of each named key, such as dt=20240101,hr=08; repeatable.",
+    is_plain=False,
+)
+FORCE = flag(
+    "force", "Rewrite every data file that is not alone in its partition, or has deleted rows; by default only where "
+    "it pays."
+)  # fmt: skip
+
+
+def read_size(value: object, name: str) -> int:
+    """Read a memory size such as `20 gb`."""
+    from lakesweep.errors import FormatError, UsageError
+    from lakesweep.format.values.options import parse_memory_bytes
+
+    try:
+        return parse_memory_bytes(read_text(value, name), name)
+    except FormatError as error:
+        raise UsageError(str(error).removeprefix("option "), code="bad_argument") from error
+
+
+size: Kind[int | None] = Kind("memory size", read_size, None, "SIZE")
+MAX_SIZE = size("max_size", "Rewrite data files of this size at most, such as '20 gb' (64 gb).")
+TIME_ZONE = text(
+    "time_zone",
+    "Time zone of the writers' clocks, for the creation times of new files; by default that of the fleet policy, else "
+    "UTC.",
+    "ZONE",
+)
+ENGINE = text(
+    "engine",
+    "What rewrites data files: local (the default), this process; or spark, a Spark session, of spark-submit or on "
+    "this machine.",
+    "ENGINE",
+    is_plain=True,
+)
+FILE_OPTIONS = frozenset(
+    {
+        "target-file-size",
+        "compaction.min.file-num",
+        "compaction.delete-ratio-threshold",
+        "file.compression",
+        "file.block-size",
+    }
+)
+"""Table options that say which data files are rewritten, and how."""
+COMPACT = Signature(
+    "compact",
+    (PARTITION, FORCE, MAX_SIZE, TIME_ZONE, ENGINE, CATALOG_TYPE, CATALOG_LOCK, OPTIONS),
+    FILE_OPTIONS | MANIFEST_OPTIONS | COMMIT_OPTIONS,
+    commits=True,
+    needs_spark=True,
+)
