@@ -14,7 +14,7 @@ from lakesweep.runs.session import Table
     "lakesweep compact s3://lake/sales.db/orders",
     "lakesweep compact s3://lake/sales.db/orders --catalog-type filesystem --control s3://ops/lakesweep "
     "--engine spark --execute",
-    "lakesweep compact /data/orders --partition dt=20240101 --force --catalog-type filesystem --execute",
+    "lakesweep compact /data/orders --partition dt=20240101 --full --catalog-type filesystem --execute",
 )
 def compact(typed: Typed) -> int:
     """Merge small data files of an append table, and take deleted rows out, by one new snapshot.

@@ -17,7 +17,7 @@ class CompactArguments:
     catalog: Catalog = field(default_factory=Catalog)
     partitions: tuple[str | Mapping[str, object], ...] = ()
     """Only these partitions, as for `drop-partition`; none: all."""
-    force: bool = False
+    full: bool = False
     """Rewrite every file that shares its partition with another one, or has deleted rows."""
     max_bytes: int = MAX_BYTES
     """The most bytes of data files that the run rewrites."""
@@ -29,7 +29,7 @@ class CompactArguments:
     def to_json(self) -> dict[str, object]:
         """Return the arguments that were given."""
         return {
-            **stated(partition=self.partitions, force=self.force, time_zone=self.zone, options=self.options),
+            **stated(partition=self.partitions, full=self.full, time_zone=self.zone, options=self.options),
             **({"max_bytes": self.max_bytes} if self.max_bytes != MAX_BYTES else {}),
             **self.catalog.to_json(),
         }

@@ -20,7 +20,7 @@ def _compact(table: Table, call: Call, execute: bool) -> RunReport:
     arguments = CompactArguments(
         catalog=catalog_of(table, call),
         partitions=call[given.PARTITION],
-        force=call[given.FORCE],
+        full=call[given.FULL],
         max_bytes=MAX_BYTES if most is None else most,
         zone=call[given.TIME_ZONE],
         options=call[OPTIONS],

@@ -9,8 +9,8 @@ PARTITION = DROPPED.says(
     "Only these partitions: those with this value of each named key, such as dt=20240101,hr=08; repeatable.",
     is_plain=False,
 )
-FORCE = flag(
-    "force", "Rewrite every data file that is not alone in its partition, or has deleted rows; by default only where "
+FULL = flag(
+    "full", "Rewrite every data file that is not alone in its partition, or has deleted rows; by default only where "
     "it pays."
 )  # fmt: skip
 
@@ -53,7 +53,7 @@ FILE_OPTIONS = frozenset(
 """Table options that say which data files are rewritten, and how."""
 COMPACT = Signature(
     "compact",
-    (PARTITION, FORCE, MAX_SIZE, TIME_ZONE, ENGINE, CATALOG_TYPE, CATALOG_LOCK, OPTIONS),
+    (PARTITION, FULL, MAX_SIZE, TIME_ZONE, ENGINE, CATALOG_TYPE, CATALOG_LOCK, OPTIONS),
     FILE_OPTIONS | MANIFEST_OPTIONS | COMMIT_OPTIONS,
     commits=True,
     needs_spark=True,

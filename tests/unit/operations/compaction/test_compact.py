@@ -116,7 +116,7 @@ def others(table: DeletingTable) -> dict[str, Callable[[], object]]:
     return {
         "delete": lambda: other.delete("id = 5"),
         "append": lambda: other.add("a", range(200, 205)),
-        "compact": lambda: run(other, force=True),
+        "compact": lambda: run(other, full=True),
         "delete a file": lambda: other.delete("id < 10"),
         "delete elsewhere": lambda: other.delete("id = 105"),
     }

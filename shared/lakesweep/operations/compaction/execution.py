@@ -1,0 +1,154 @@
+"""One execution of a compaction: rewrite the bins, and commit those whose files are all still there."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from lakesweep.commit.environment import Attempt, Prepared
+from lakesweep.commit.manifest_options import manifests_of
+from lakesweep.commit.next_snapshot import statistics_of
+from lakesweep.errors import StalePlanError
+from lakesweep.format.entry_writer import new_entry
+from lakesweep.model.commits.compaction import CompactionReport
+from lakesweep.model.commits.report import MadeCommit
+from lakesweep.model.reading.plan import ReadPlan
+from lakesweep.model.report import Refusal, RunReport, Status
+from lakesweep.model.safety import ORPHAN_AGE_MS
+from lakesweep.operations.compaction.engine import CompactionEngine, Work
+from lakesweep.operations.compaction.rewriting import RewrittenBin
+from lakesweep.operations.compaction.rules.pick import Bin
+from lakesweep.operations.compaction.task import Task
+from lakesweep.operations.rows.checks import stated_width
+from lakesweep.operations.rows.commit import NewIndex, leaving_of, prepared
+from lakesweep.operations.rows.engine import LocalEngine as LocalRows
+from lakesweep.operations.rows.groups import Change, groups_of, width_of
+from lakesweep.operations.rows.rewriting import Rewriting
+from lakesweep.runs.committing.opened import Opened
+from lakesweep.runs.committing.run import CommitRun
+from lakesweep.storage.clock import Stopwatch
+from lakesweep.table.contents.content import TextEntry
+from lakesweep.table.contents.index import index_of
+from lakesweep.table.contents.strict import StrictMetadata
+from lakesweep.table.paths import TablePaths
+
+OPERATION = "compact"
+BINS_LOST = "bins_lost"
+"""Code of a run some of whose data files were rewritten in vain."""
+
+
+class Execution:
+    """One execution: one commit."""
+
+    def __init__(self, target: Opened, task: Task, engine: CompactionEngine) -> None:
+        self._target, self._task, self._engine = target, task, engine
+        self._run = CommitRun(
+            target,
+            OPERATION,
+            task.options,
+            has_lock=task.arguments.catalog.has_lock,
+            unattended=False,
+            show=self._shown,
+        )
+        self._vectors = Rewriting(target.table, LocalRows(task.table))
+        self._rewritten: dict[Bin, RewrittenBin] | None = None
+        """What was written; `None`: nothing yet. `_since` counts from before that."""
+        self._since = Stopwatch()
+        self._schema_id = target.schema.id
+        self._report = CompactionReport(catalog=task.arguments.catalog.type)
+        self._lost: frozenset[Bin] = frozenset()
+        self._taken: tuple[Bin, ...] = ()
+
+    def report(self) -> RunReport:
+        """Commit, and return the report, which is stored if anything was committed or may have been."""
+        return self._run.report(lambda: self._run.commit(self._prepare, self._noted))
+
+    def _prepare(self, attempt: Attempt) -> Prepared | None:
+        base, task = attempt.base, self._task
+        store = task.table.store
+        for warning in task.allow(base):
+            self._run.warn(warning)
+        if base.schema.id != self._schema_id:
+            raise StalePlanError(
+                f"table {task.table.ref}: schema {base.schema.id} came while data files were rewritten in the columns "
+                f"of schema {self._schema_id}; run again"
+            )
+        plan = task.plan(base)
+        if not attempt.may_reuse or base.is_restart or self._since.elapsed_ms() > ORPHAN_AGE_MS // 2:
+            self._rewritten = None  # a rollback or an orphan scan may have deleted what an earlier attempt wrote
+        if self._rewritten is None:
+            bins, left = task.bins(base.schema, plan)
+            self._report = task.report(base.schema, plan, bins, left)
+            if not bins:
+                return None
+            self._rewritten = self._rewrite(attempt, plan, bins)
+        files = {file.path: file for split in plan.splits for file in split.files}
+        self._taken = tuple(
+            each for each in self._rewritten if all(files.get(file.path) == file for file in each.files)
+        )
+        self._lost = frozenset(self._rewritten) - frozenset(self._taken)
+        if not self._taken:
+            return None
+        corrupt = StrictMetadata(store, str(task.table.ref)).corrupt
+        index = index_of(store, base.root.snapshot, corrupt)
+        inputs = [file for each in self._taken for file in each.files]
+        changes = (Change(file, None) for file in inputs)
+        width = width_of(index, stated_width(base.schema))
+        groups = groups_of(changes, index, TablePaths(base.schema), width, dangling=plan.counts.dangling)
+        vectors = self._vectors.write(attempt, groups, 0)
+        self._report = replace(self._report, index_files=sum(len(group.former) for group in groups))
+        leaving = leaving_of(attempt, store, str(task.table.ref), inputs)
+        statistics, lost = statistics_of(store, base.root.snapshot, base.schema)
+        if lost is not None:
+            self._run.warn(lost)
+        return prepared(
+            attempt,
+            NewIndex(index, groups, vectors.groups),
+            leaving,
+            manifests_of(task.options),
+            statistics,
+            self._since,
+            kind="COMPACT",
+            added=self._added(),
+        )
+
+    def _rewrite(self, attempt: Attempt, plan: ReadPlan, bins: Sequence[Bin]) -> dict[Bin, RewrittenBin]:
+        self._since = Stopwatch()
+        zone = self._task.zone or UTC
+        local = datetime.fromtimestamp(attempt.now_ms / 1000, zone).replace(tzinfo=UTC)
+        work = Work(plan.shared, attempt.base.schema, self._task.writing, int(local.timestamp() * 1000))
+        return dict(zip(bins, self._engine.rewrite(work, bins), strict=True))
+
+    def _added(self) -> tuple[TextEntry, ...]:
+        assert self._rewritten is not None
+        return tuple(
+            new_entry(file, each.partition, 0, -1) for each in self._taken for file in self._rewritten[each].files
+        )
+
+    def _noted(self, made: MadeCommit) -> MadeCommit:
+        return replace(
+            made,
+            files=sum(len(each.files) for each in self._taken),
+            bytes=sum(each.size_bytes for each in self._taken),
+        )
+
+    def _shown(self, report: RunReport, made: tuple[MadeCommit, ...]) -> RunReport:
+        rewritten = self._rewritten or {}
+        new = [file for each in self._taken for file in rewritten[each].files] if made else []
+        lost = sum(len(each.files) for each in self._lost)
+        commits = replace(
+            self._report,
+            made=made,
+            written_files=len(new),
+            written_bytes=sum(file.size_bytes for file in new),
+            written_rows=sum(file.rows for file in new),
+            vain_files=lost,
+        )
+        if lost:
+            sentence = (
+                f"{lost} data files were rewritten in vain, since other writers changed or deleted some of them "
+                "meanwhile; run again"
+            )
+            self._run.warn(sentence)
+            status: Status = "partial" if made else "stale"
+            report = replace(report, status=status, refusal=Refusal(BINS_LOST, f"table {report.table}: {sentence}"))
+        return replace(report, commits=commits)

@@ -1,0 +1,119 @@
+"""What a compaction rewrites: the bins of one snapshot, and what a report says of them."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import tzinfo
+
+from lakesweep.commit.allowed import refuse_commit
+from lakesweep.commit.base import Base
+from lakesweep.commit.index_files import refuse_external
+from lakesweep.errors import FormatError, RefusedError
+from lakesweep.format.schema import TableSchema
+from lakesweep.format.values.binary_row import decode_row
+from lakesweep.model.commits.compaction import CompactionReport, PartitionBins
+from lakesweep.model.partitions.names import partition_name
+from lakesweep.model.partitions.spec import matcher, parse_specs
+from lakesweep.model.reading.plan import ReadPlan
+from lakesweep.operations.compaction.arguments import CompactArguments
+from lakesweep.operations.compaction.checks import check_table
+from lakesweep.operations.compaction.rules.pick import Bin, bins_of, deleted_rows, pick_options
+from lakesweep.operations.partitions.drop_partition import DEFAULT_NAME
+from lakesweep.operations.reading.plan import plan_at
+from lakesweep.operations.rows.checks import check_files
+from lakesweep.operations.writing.options import Writing, writing_of
+from lakesweep.operations.writing.parquet import check_types
+from lakesweep.runs.session import Table
+from lakesweep.storage.wrappers.remembering import RememberingStore
+
+
+class Task:
+    """What a call compacts."""
+
+    def __init__(self, table: Table, schema: TableSchema, arguments: CompactArguments, zone: tzinfo | None) -> None:
+        self.arguments, self.zone = arguments, zone
+        self.table = table
+        if not isinstance(table.store, RememberingStore):
+            self.table = replace(table, store=RememberingStore(table.store, table.memory, {}))
+        self.options = {**schema.options, **arguments.options}
+        self.writing: Writing = writing_of(replace(schema, options=self.options), schema.fields)
+        check_types(schema.fields)
+        name = schema.options.get(*DEFAULT_NAME)
+        keys, types = schema.partition_keys, schema.partition_types
+        self._matches: Callable[[tuple[object, ...]], bool] | None = None
+        if arguments.partitions:
+            self._matches = matcher(parse_specs(arguments.partitions, keys, types, name, zone))
+
+    def allow(self, base: Base) -> tuple[str, ...]:
+        """Return the warnings of a commit that a table allows.
+
+        Raises:
+            RefusedError: It does not allow the commit.
+        """
+        check_table(base.schema)
+        refuse_external(self.table.store, base.schema)
+        newest = base.root
+        return refuse_commit(base.schema, newest.snapshot, newest.body, self.arguments.catalog.type, "compact", True)
+
+    def plan(self, base: Base) -> ReadPlan:
+        """Return the live data files of a snapshot, with all columns."""
+        names = [field.name for field in base.schema.fields]
+        plan = plan_at(self.table, base.root, base.schema, None, names)
+        check_files(plan)
+        return plan
+
+    def bins(self, schema: TableSchema, plan: ReadPlan) -> tuple[tuple[Bin, ...], int]:
+        """Return the bins to rewrite, and how many files are left for another run.
+
+        Raises:
+            RefusedError: An option does not parse.
+        """
+        files = [file for split in plan.splits for file in split.files]
+        matches = self._matches
+        if matches is not None:
+            chosen = {
+                row: matches(tuple(decode_row(row, schema.partition_types, "a partition")))
+                for row in {file.partition for file in files}
+            }
+            files = [file for file in files if chosen[file.partition]]
+        try:
+            found = bins_of(files, pick_options(self.options), force=self.arguments.full)
+        except FormatError as error:
+            raise RefusedError(str(error), code="bad_option") from error
+        taken, size = list[Bin](), 0
+        for each in found:
+            if not taken or size + each.size_bytes <= self.arguments.max_bytes:
+                taken.append(each)
+                size += each.size_bytes
+        return tuple(taken), sum(len(each.files) for each in found) - sum(len(each.files) for each in taken)
+
+    def report(self, schema: TableSchema, plan: ReadPlan, bins: Sequence[Bin], left: int) -> CompactionReport:
+        """Return what a report says."""
+        return CompactionReport(
+            partitions=_partitions(schema, bins),
+            all_files=plan.counts.files,
+            waiting_files=left,
+            catalog=self.arguments.catalog.type,
+        )
+
+
+def _partitions(schema: TableSchema, bins: Sequence[Bin]) -> tuple[PartitionBins, ...]:
+    by_partition: defaultdict[bytes, list[Bin]] = defaultdict(list)
+    for each in bins:
+        by_partition[each.partition].append(each)
+    keys, types = schema.partition_keys, schema.partition_types
+    found = []
+    for partition, own in by_partition.items():
+        files = [file for each in own for file in each.files]
+        deleted = [deleted_rows(file) for file in files]
+        found.append(
+            PartitionBins(
+                partition_name(keys, types, decode_row(partition, types, "a partition")),
+                len(files),
+                sum(file.size_bytes for file in files),
+                sum(file.rows for file in files),
+                None if None in deleted else sum(count for count in deleted if count is not None),
+                len(own),
+            )
+        )
+    return tuple(found)
