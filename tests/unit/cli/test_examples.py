@@ -65,7 +65,7 @@ BEFORE = {
 SHOWN = {
     "show": r"^snapshots +17, 20 |^version +snapshot 29: |\"branch\": \"rt\"",
     "files": r"bucket-0/data-",
-    "read": r"^\{\"id\": 2, .*\"eu\"|^snapshot 1, .*: 2 rows to orders",
+    "read": r"^\{\"id\": 2, .*\"eu\"|^snapshot 2, .*: 2 rows to orders",
     "explain": r"bucket-0/data-|manifest/manifest-|tag-month-end|^live ",
     "check": r"lakesweep maintain",
     "tags": r"month-end",
@@ -137,16 +137,17 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def readable(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a table with rows, by pypaimon, and the tags of the examples."""
     warehouse = tmp_path_factory.mktemp("readable")
-    rows = pa.table({"id": [1, 2], "price": [5, 20], "region": ["us", "eu"]})
+    rows = pa.table({"id": [1, 2], "price": [5, 20], "region": ["us", "eu"], "dt": ["20240101", "20240101"]})
     catalog = CatalogFactory.create({"warehouse": str(warehouse)})
     catalog.create_database("sales", True)
-    options = {"bucket": "-1", "deletion-vectors.enabled": "true"}
-    catalog.create_table("sales.orders", Schema.from_pyarrow_schema(rows.schema, options=options), False)
+    options = {"bucket": "-1", "deletion-vectors.enabled": "true", "compaction.min.file-num": "2"}
+    catalog.create_table("sales.orders", Schema.from_pyarrow_schema(rows.schema, ["dt"], options=options), False)
     table = catalog.get_table("sales.orders")
-    builder = table.new_batch_write_builder()
-    write, commit = builder.new_write(), builder.new_commit()
-    write.write_arrow(rows)
-    commit.commit(write.prepare_commit())
+    for number in range(2):  # small files for `compact`
+        builder = table.new_batch_write_builder()
+        write, commit = builder.new_write(), builder.new_commit()
+        write.write_arrow(rows.slice(number, 1))
+        commit.commit(write.prepare_commit())
     for tag in ("2026-01-31", "month-end"):
         table.create_tag(tag)
     return warehouse / "sales.db" / "orders"

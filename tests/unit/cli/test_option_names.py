@@ -21,10 +21,11 @@ TIME = "ISO-8601 with a zone, or epoch milliseconds"
 
 SEVERAL_TEXTS = {
     "--branch": "of the table; of execute: of the plan",
-    "--engine": "what finds files, and what deletes them",
+    "--engine": "what finds, deletes, searches and rewrites files",
     "--execute": "of a table, and of a bucket's notifications",
     "--limit": "of rows, and of what is listed",
     "--lose-tag": "of main, or of a later snapshot",
+    "--partition": "what is dropped, and what is rewritten",
     "--older-than": "of tags it says how it goes with times to live and rules",
     "--quarantine": "of a scan, and of the scans that explain answers for",
     "--snapshot": "each command says what it does with the version",
