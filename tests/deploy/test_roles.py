@@ -185,20 +185,26 @@ def test_a_commit_writes_nothing_else_and_deletes_nothing(prefix: str) -> None:
 
 
 def test_the_job_that_commits_does_what_the_function_does() -> None:
-    """It makes no tags. All else that changes a table is decided alike."""
+    """It makes no tags, and new data files. All else that changes a table is decided alike."""
     stack = render(SPARK)
     job, function = role(stack, "SparkCommitterRole"), role_of(stack, "Committer")
     for context in ({"s3:if-none-match": "*"}, {}, {"s3:if-match": "etag"}):
         for key in (
             *("snapshot/snapshot-9", "branch/branch-b/snapshot/snapshot-9", "snapshot/LATEST", "snapshot/EARLIEST"),
             *("manifest/manifest-1", "manifest/index-manifest-1", "manifest/other", "index/index-1", "index/other"),
-            *("dt=1/bucket-0/index-1", "dt=1/bucket-0/data-1.parquet", "schema/schema-1", "tag/tag-a"),
+            *("dt=1/bucket-0/index-1", "dt=1/bucket-0/other", "dt=1/data-1.parquet", "schema/schema-1", "tag/tag-a"),
         ):
             for action in ("s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion"):
                 found = job.decide(action, f"{TABLE}/{key}", context)
                 assert found == function.decide(action, f"{TABLE}/{key}", context), (action, key)
     anew, tag = {"s3:if-none-match": "*"}, f"{TABLE}/tag/tag-rollback-to-as-latest-1-x"
     assert (function.decide("s3:PutObject", tag, anew), job.decide("s3:PutObject", tag, anew)) == ("allowed", "denied")
+    data = f"{TABLE}/dt=1/bucket-0/data-1.parquet"
+    assert (function.decide("s3:PutObject", data, anew), job.decide("s3:PutObject", data, anew)) == (
+        "denied",
+        "allowed",
+    )
+    assert [job.decide("s3:PutObject", data, context) for context in ({}, {"s3:if-match": "etag"})] == ["denied"] * 2
     for name in ("lease.json", "state.json", "reports/r1.json", "scans/t/s/result.json"):
         assert job.decide("s3:PutObject", f"{CONTROL}/{name}") == "allowed"
 

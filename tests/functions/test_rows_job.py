@@ -58,10 +58,12 @@ def environment(deployed: Stacked, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     yield ["local" if word == "spark" else word for word in run["entryPointArguments"]]
 
 
-def run_job(deployed: Stacked, monkeypatch: pytest.MonkeyPatch) -> tuple[Answer, list[Call]]:
+def run_job(
+    deployed: Stacked, monkeypatch: pytest.MonkeyPatch, command: str = "delete-rows"
+) -> tuple[Answer, list[Call]]:
     """Run the latest job, and tell the function that it has ended."""
     with environment(deployed, monkeypatch) as words, recorded() as calls:
-        answer = call("delete-rows", *words)
+        answer = call(command, *words)
     assert SECRET not in answer.printed + answer.messages
     run = deployed.job_runs[-1]
     run.state = "FAILED" if answer.exit_code else "SUCCESS"

@@ -565,7 +565,7 @@ def test_rows_are_deleted_by_one_job() -> None:
     assert words[words.index("--run-id") + 1] == rows.scan_id
     assert words[words.index("--where-file") + 1] == "s3://ops/forget.sql"
     assert words[-1] == "--execute" and "--where" not in words
-    assert (rows.document["kind"], rows.document["state"]) == ("rows", "running")
+    assert (rows.document["kind"], rows.document["state"]) == ("run", "running")
     rows.result(status="done", plan_id=None, action_count=0)
     rows.end(0)
     rows.hear(0)

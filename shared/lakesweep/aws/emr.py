@@ -17,19 +17,21 @@ from lakesweep.control.area import table_key
 from lakesweep.errors import UsageError
 from lakesweep.runs.bound import EXTERNAL_ROOTS
 
-JobKind = Literal["plan", "execute", "rows"]
-"""Plan the removal of orphan files, execute such a plan, or delete rows."""
+JobKind = Literal["plan", "execute", "run"]
+"""Plan the removal of orphan files, execute such a plan, or run an operation that needs Spark."""
 
 ARCHIVE = "archive.tar.gz"
 FOLDER = "environment"
 """Folder into which EMR unpacks the archive."""
-ENTRY_POINTS: Mapping[JobKind, str] = {
+ENTRY_POINTS: Mapping[str, str] = {
     "plan": "jobs/remove_orphan_files.py",
     "execute": "jobs/execute_plan.py",
-    "rows": "jobs/delete_rows.py",
+    "delete-rows": "jobs/delete_rows.py",
+    "compact": "jobs/compact.py",
 }
+"""By kind of job; of the kind `run`, by operation."""
 MAX_NAME = 256
-_NAME = re.compile(r"lakesweep (plan|execute|rows) (\S+) (\S+) ([0-9]+)")
+_NAME = re.compile(r"lakesweep (plan|execute|run) (\S+) (\S+) ([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class EmrSettings:
 
 @dataclass(frozen=True, slots=True)
 class SparkJob:
-    """One attempt to plan, to execute, or to delete rows."""
+    """One attempt to plan, to execute, or to run an operation."""
 
     kind: JobKind
     table: str
@@ -107,8 +109,10 @@ class SparkJob:
     """Additional arguments for the job's command line."""
     plan_id: str | None = None
     """For `execute`."""
+    operation: str | None = None
+    """For `run`."""
     commits: bool = False
-    """For `rows`: it is no dry run."""
+    """For `run`: it is no dry run."""
     objects: int | None = None
     """About how many objects are in the table; `None` if unknown."""
     state_id: str | None = None
@@ -156,7 +160,7 @@ def start_job_run(job: SparkJob, settings: EmrSettings) -> dict[str, object]:
         "executionTimeoutMinutes": EXECUTION_MIN if job.kind == "execute" else size.timeout_min,
         "jobDriver": {
             "sparkSubmit": {
-                "entryPoint": f"{settings.artifacts}/{ENTRY_POINTS[job.kind]}",
+                "entryPoint": f"{settings.artifacts}/{ENTRY_POINTS[job.operation or job.kind]}",
                 "entryPointArguments": list(_command_line(job, settings)),
                 "sparkSubmitParameters": " ".join(
                     f"--conf {name}={_word(name, value)}" for name, value in _configuration(size, settings).items()
@@ -191,7 +195,7 @@ def _command_line(job: SparkJob, settings: EmrSettings) -> tuple[str, ...]:
     always = ("--control", settings.control, "--engine", "spark", "--json")
     if job.kind == "plan":
         return (*what, *always, "--scan-id", job.state_id or job.scan_id, *job.arguments)
-    if job.kind == "rows":
+    if job.kind == "run":
         return (*what, *always, "--run-id", job.scan_id, *job.arguments)
     return (*what, *always, *job.arguments)
 

@@ -169,9 +169,13 @@ class SparkScan:
 
 
 @dataclass(frozen=True, slots=True)
-class SparkRows:
-    """A request of a person to delete rows, which a job on Spark carries out. It names a file with the condition."""
+class SparkRun:
+    """A request of a person for an operation that only a job on Spark can carry out.
 
+    It has no value of a row: to delete rows, it names a file with the condition.
+    """
+
+    operation: Text
     table: Location
     scan_id: ScanId
     """Id of the job, and of its run."""
@@ -180,7 +184,19 @@ class SparkRows:
     execute: bool = False
     hop: Hop = 0
 
-    kind = "spark_rows"
+    kind = "spark_run"
+
+    def __post_init__(self) -> None:
+        if not needs_spark(self.operation):
+            raise ValueError(f"an operation that needs Spark, not {describe(self.operation)},")
+
+
+def needs_spark(operation: str) -> bool:
+    """Tell whether only a job on Spark can carry out an operation."""
+    from lakesweep.runs.parameters.signatures import SIGNATURES  # most messages are about something else
+
+    signature = SIGNATURES.get(operation)
+    return signature is not None and signature.needs_spark
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +252,7 @@ class OrphanSweep:
 
 
 Message = (
-    Hint | Work | Commit | Sweep | TagSweep | SparkScan | SparkRows | SparkPoll | OrphanScan | OrphanTask | OrphanSweep
+    Hint | Work | Commit | Sweep | TagSweep | SparkScan | SparkRun | SparkPoll | OrphanScan | OrphanTask | OrphanSweep
 )
 
 
@@ -303,7 +319,7 @@ def message_of(document: dict[str, object], name: str) -> Message:
     return found
 
 
-_OTHERS = (Commit, Sweep, TagSweep, SparkScan, SparkRows, SparkPoll, OrphanScan, OrphanTask, OrphanSweep)
+_OTHERS = (Commit, Sweep, TagSweep, SparkScan, SparkRun, SparkPoll, OrphanScan, OrphanTask, OrphanSweep)
 _OF_KIND: dict[str, type[Message]] = {Hint.kind: Hint, "maintain": Work, "execute": Work}
 _OF_KIND |= {each.kind: each for each in _OTHERS}
 

@@ -6,8 +6,8 @@ The function behind this module has no permission to delete. It stores the plan 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
-from lakesweep.aws.jobs.demand import ask_for_rows, ask_for_scan
-from lakesweep.aws.messages import Branch, Commit, Work, commits_snapshot
+from lakesweep.aws.jobs.demand import ask_for_run, ask_for_scan
+from lakesweep.aws.messages import Branch, Commit, Work, commits_snapshot, needs_spark
 from lakesweep.aws.orphan_arguments import call_of
 from lakesweep.aws.recording import record, summary_of
 from lakesweep.aws.runtime import Context, Runtime
@@ -27,7 +27,6 @@ from lakesweep.runs.execution import require_area
 from lakesweep.runs.fleet import watched_ruling
 from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.parameters.parameter import read_span_ms
-from lakesweep.runs.parameters.rows import DELETE_ROWS
 from lakesweep.runs.parameters.signatures import operation_named
 from lakesweep.runs.session import NOT_EXECUTABLE, Table
 
@@ -97,8 +96,8 @@ def answer_demand(runtime: Runtime, event: object, context: Context) -> dict[str
                 return _on_spark(runtime, table, demand)
             if engine in FUNCTIONS:
                 return _on_functions(runtime, table, demand)
-        if demand.operation == DELETE_ROWS.name:
-            return _rows_on_spark(runtime, table, demand)
+        if needs_spark(demand.operation):
+            return _run_on_spark(runtime, table, demand)
         return _queued(runtime, table, demand) if demand.operation == EXECUTE else _planned(runtime, table, demand)
     except MaintenanceError as error:
         # The person who asked reads the answer, so a refusal raises no alarm.
@@ -158,12 +157,12 @@ def _on_spark(runtime: Runtime, table: Table, demand: Demand) -> dict[str, objec
     return _queued_answer(demand.operation, table, demand.branch, found)
 
 
-def _rows_on_spark(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]:
+def _run_on_spark(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]:
     _check_spark(runtime, table)
     _check_no_plan(demand)
     if demand.execute:
         _check_mode(runtime, table)
-    found = ask_for_rows(runtime.queues, table, demand.arguments, execute=demand.execute)
+    found = ask_for_run(runtime.queues, table, demand.operation, demand.arguments, execute=demand.execute)
     return _queued_answer(demand.operation, table, demand.branch, found)
 
 

@@ -14,7 +14,7 @@ from lakesweep.aws.messages import (
     OrphanScan,
     OrphanSweep,
     OrphanTask,
-    SparkRows,
+    SparkRun,
     SparkScan,
     Sweep,
     TagSweep,
@@ -80,7 +80,7 @@ class Queues:
         """Tell whether this deployment has Spark."""
         return "spark" in self._urls
 
-    def ask_for_scan(self, scan: SparkScan | SparkRows) -> None:
+    def ask_for_scan(self, scan: SparkScan | SparkRun) -> None:
         """Ask for a scan on Spark, or for another job there."""
         self._send("spark", scan)
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from lakesweep.cli.command import Typed, command
+from lakesweep.cli.run_id import RUN_ID, leaving, of_run
 from lakesweep.runs.parameters import compaction as given
 from lakesweep.runs.session import Table
 
@@ -15,6 +16,7 @@ from lakesweep.runs.session import Table
     "lakesweep compact s3://lake/sales.db/orders --catalog-type filesystem --control s3://ops/lakesweep "
     "--engine spark --execute",
     "lakesweep compact /data/orders --partition dt=20240101 --full --catalog-type filesystem --execute",
+    last=(RUN_ID,),
 )
 def compact(typed: Typed) -> int:
     """Merge small data files of an append table, and take deleted rows out, by one new snapshot.
@@ -29,6 +31,7 @@ def compact(typed: Typed) -> int:
     def completed(table: Table, values: Mapping[str, Any]) -> tuple[Table, Mapping[str, Any]]:
         from lakesweep.cli.engines import compaction_engine
 
-        return replace(table, compaction_engine=compaction_engine(typed.place, table, values.get("engine"))), values
+        engine = compaction_engine(typed.place, table, values.get("engine"))
+        return replace(of_run(typed, table), compaction_engine=engine), values
 
-    return typed.run(complete=completed)
+    return typed.run(complete=completed, finished=leaving(typed))

@@ -198,7 +198,7 @@ def compaction_engine(place: Place, table: Table, engine: str | None) -> "Compac
     except ImportError as error:
         raise _no_spark(error) from error
     settings = StoreSettings(endpoint_url=place.endpoint_url, region=place.region)
-    return SparkCompaction(open_session, table.ref.location, settings, table.counter)
+    return SparkCompaction(open_session, table, settings)
 
 
 def _is_spark(engine: str | None) -> bool:

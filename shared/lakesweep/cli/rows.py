@@ -10,21 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from lakesweep.cli.command import Typed, command
 from lakesweep.cli.options import Place
-from lakesweep.errors import MaintenanceError, UsageError
+from lakesweep.cli.run_id import RUN_ID, leaving, of_run
+from lakesweep.errors import UsageError
 from lakesweep.runs.parameters import rows as given
-from lakesweep.runs.parameters.parameter import text
 
 if TYPE_CHECKING:
     from lakesweep.model.report import RunReport
     from lakesweep.runs.session import Table
 
 _STDIN = "-"
-_RUN_ID = text(
-    "run_id",
-    "Id of the run, for a job that may start twice: it commits once, deletes nothing, and leaves its result below "
-    "scans/ in the control location.",
-    "ID",
-)
 _HIDDEN = "..."
 """Stands for a condition in a command line that is printed: its values may be what somebody wants to be forgotten."""
 
@@ -36,7 +30,7 @@ _HIDDEN = "..."
     "lakesweep delete-rows s3://lake/sales.db/orders --where-file s3://ops/lakesweep/conditions/forget.sql "
     "--catalog-type filesystem --control s3://ops/lakesweep --engine spark --execute",
     "lakesweep delete-rows /data/orders --where-file forget.sql --catalog-type filesystem --execute",
-    last=(_RUN_ID,),
+    last=(RUN_ID,),
 )
 def delete_rows(typed: Typed) -> int:
     """Delete rows from the newest version of a table, by deletion vectors in one new snapshot.
@@ -53,31 +47,19 @@ def delete_rows(typed: Typed) -> int:
     def following(place: Place, report: "RunReport") -> str:
         return _command(typed, place) if next_command(place, report) else ""
 
-    run_id = typed.values.get("run_id")
-    return typed.run(
-        complete=partial(_completed, typed),
-        following=following,
-        finished=partial(_leave, run_id) if run_id is not None else lambda table, result: None,
-    )
+    return typed.run(complete=partial(_completed, typed), following=following, finished=leaving(typed))
 
 
 def _completed(typed: Typed, table: "Table", values: Mapping[str, Any]) -> "tuple[Table, Mapping[str, Any]]":
     """Return a table with the engine, and the arguments with the condition from a file of this machine."""
     from lakesweep.cli.engines import check_hidden, rows_engine
 
-    where, path, run_id = values.get("where"), values.get("where_file"), typed.values.get("run_id")
+    where, path = values.get("where"), values.get("where_file")
     if (where is None) == (path is None):
         found = "none" if where is None else "both"
         raise UsageError(f"expected --where or --where-file, found {found}", code="bad_argument")
     check_hidden(where, keep=bool(values.get("keep_condition")))
-    if run_id is not None:
-        from lakesweep.cli.opening import require_control
-        from lakesweep.model.scans import check_scan_id
-
-        check_scan_id(run_id)
-        require_control(table)
-        table = replace(table, run_id=run_id, may_delete=False)
-    table = replace(table, rows_engine=rows_engine(typed.place, table, values.get("engine")))
+    table = replace(of_run(typed, table), rows_engine=rows_engine(typed.place, table, values.get("engine")))
     if path is None or "://" in path:
         return table, values
     from lakesweep.operations.rows.condition import MAX_BYTES, text_of
@@ -91,14 +73,6 @@ def _completed(typed: Typed, table: "Table", values: Mapping[str, Any]) -> "tupl
     except OSError as error:
         raise UsageError(f"where_file: {path} cannot be read: {error.strerror}", code="bad_argument") from error
     return table, {**values, "where_file": None, "where": text_of(data, path)}
-
-
-def _leave(run_id: str, table: "Table", result: "RunReport | MaintenanceError") -> None:
-    """Store how a job ended, unless another attempt may end it better."""
-    from lakesweep.aws.scans.result import ScanResult, rows_document_of
-
-    if table.area is not None and (document := rows_document_of(result)) is not None:
-        ScanResult(table.area, run_id).leave(document)
 
 
 def _command(typed: Typed, place: Place) -> str:

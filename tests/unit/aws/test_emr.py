@@ -37,7 +37,15 @@ SETTINGS = EmrSettings(
 SCAN = "20261121T220000Z-1f2e3d4c"
 PLAN = SparkJob("plan", TABLE, SCAN, 1, arguments=("--older-than", "2026-11-01T00:00:00Z"))
 EXECUTE = SparkJob("execute", TABLE, SCAN, 2, plan_id="20261121T230000Z-aabbccdd")
-ROWS = SparkJob("rows", TABLE, SCAN, 1, arguments=("--where-file", "s3://ops/forget.sql", "--execute"), commits=True)
+ROWS = SparkJob(
+    "run",
+    TABLE,
+    SCAN,
+    1,
+    operation="delete-rows",
+    arguments=("--where-file", "s3://ops/forget.sql", "--execute"),
+    commits=True,
+)
 
 MEMORY_GB = {1: range(2, 9), 2: range(4, 17), 4: range(8, 31), 8: range(16, 61, 4), 16: range(32, 121, 8)}
 """vCPUs -> what a worker may have ("Supported worker configurations", Amazon EMR Serverless User Guide)."""

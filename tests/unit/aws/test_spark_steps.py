@@ -34,7 +34,8 @@ ROWS = JobDocument(
     "b",
     {"where_file": "s3://ops/forget.sql", "catalog_type": "glue", "catalog_lock": "true", "confirm": False},
     execute=True,
-    kind="rows",
+    kind="run",
+    operation="delete-rows",
     job_run_id="r1",
 )
 EXECUTING = replace(PLANNING, kind="execute", plan_id="p1", action_count=10**6)
@@ -84,22 +85,22 @@ CASES = {
     "stale at last": (*(replace(PLANNING, attempt=3), failed(3), STALE, FAILED, "plan", 3, None),),
     "cancelled": (PLANNING, JobRun("r1", "CANCELLED", "", 60, 120), None, CANCELLED, "plan", 1, None),
     "out of time": (PLANNING, JobRun("r1", "CANCELLED", "", 7200, 120), None, RUNNING, "plan", 2, None),
-    "rows": (ROWS, DONE, PlanResult("done"), EXECUTED, "rows", 1, None),
-    "rows, as a dry run": (replace(ROWS, execute=False), DONE, PlanResult("planned"), PLANNED, "rows", 1, None),
-    "no rows": (ROWS, DONE, PlanResult("nothing_to_do"), EXECUTED, "rows", 1, None),
+    "rows": (ROWS, DONE, PlanResult("done"), EXECUTED, "run", 1, None),
+    "rows, as a dry run": (replace(ROWS, execute=False), DONE, PlanResult("planned"), PLANNED, "run", 1, None),
+    "no rows": (ROWS, DONE, PlanResult("nothing_to_do"), EXECUTED, "run", 1, None),
     "rows of a refused table": (
-        *(ROWS, failed(3), PlanResult("refused", code="clustering", why="levels"), REFUSED, "rows", 1, "clustering"),
+        *(ROWS, failed(3), PlanResult("refused", code="clustering", why="levels"), REFUSED, "run", 1, "clustering"),
     ),
     "rows of a changed table": (
-        *(ROWS, failed(3), PlanResult("stale", code="stale", why="columns"), REFUSED, "rows", 1, "stale"),
+        *(ROWS, failed(3), PlanResult("stale", code="stale", why="columns"), REFUSED, "run", 1, "stale"),
     ),
     "rows, partly": (
-        *(ROWS, failed(4), PlanResult("partial", code="gave_up", why="others"), FAILED, "rows", 1, "gave_up"),
+        *(ROWS, failed(4), PlanResult("partial", code="gave_up", why="others"), FAILED, "run", 1, "gave_up"),
     ),
-    "rows without a result": (ROWS, DONE, None, RUNNING, "rows", 2, None),
-    "rows, killed": (ROWS, failed(137), None, RUNNING, "rows", 2, None),
-    "rows, lease held": (ROWS, failed(5), None, RUNNING, "rows", 2, None),
-    "rows, usage": (ROWS, failed(2), None, REFUSED, "rows", 1, "refused"),
+    "rows without a result": (ROWS, DONE, None, RUNNING, "run", 2, None),
+    "rows, killed": (ROWS, failed(137), None, RUNNING, "run", 2, None),
+    "rows, lease held": (ROWS, failed(5), None, RUNNING, "run", 2, None),
+    "rows, usage": (ROWS, failed(2), None, REFUSED, "run", 1, "refused"),
     "executed": (EXECUTING, DONE, None, EXECUTED, "execute", 1, None),
     "execution failed": (EXECUTING, failed(1), None, RUNNING, "execute", 2, None),
     "lease held": (EXECUTING, failed(5), None, RUNNING, "execute", 2, None),
@@ -241,3 +242,15 @@ def test_the_command_line_of_a_deletion_of_rows() -> None:
     )
     answer = call("delete-rows", "/no/such/table", *dry.arguments)
     assert "no such branch" in answer.messages
+
+
+def test_the_command_line_of_a_compaction() -> None:
+    """Partitions are repeated, and one with a null value stays JSON."""
+    arguments = {"partition": ["dt=20240101", {"dt": None}], "full": True, "max_size": "20 gb", "catalog_type": "glue"}
+    job = job_of(replace(ROWS, operation="compact", arguments=arguments))
+    assert (job.operation, job.commits) == ("compact", True)
+    assert job.arguments == (
+        *("--branch", "b", "--partition", "dt=20240101", "--partition", '{"dt": null}', "--full"),
+        *("--max-size", str(20 << 30), "--catalog-type", "glue", "--execute"),
+    )
+    assert "no such branch" in call("compact", "/no/such/table", *job.arguments).messages

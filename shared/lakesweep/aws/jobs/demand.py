@@ -1,4 +1,4 @@
-"""Ask for a job on Spark: a scan, the execution of a stored plan, or a deletion of rows.
+"""Ask for a job on Spark: a scan, the execution of a stored plan, or an operation that functions cannot carry out.
 
 Functions lack what reads rows. A request is stored, as a message and as a document. So it names an object with the
 condition on rows, and has no value of it.
@@ -7,7 +7,7 @@ condition on rows, and has no value of it.
 from collections.abc import Mapping
 
 from lakesweep.aws.jobs.documents import job_name
-from lakesweep.aws.messages import SparkRows, SparkScan
+from lakesweep.aws.messages import SparkRun, SparkScan
 from lakesweep.aws.queues import Queues
 from lakesweep.aws.scans.result import ScanResult
 from lakesweep.errors import UsageError
@@ -15,7 +15,9 @@ from lakesweep.operations.rows.condition import check_stated
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.fleet import watched_ruling
 from lakesweep.runs.identifiers import new_id
-from lakesweep.runs.parameters.rows import DELETE_ROWS, ENGINE, KEEP_CONDITION, SHOW_ROWS, WHERE, WHERE_FILE
+from lakesweep.runs.parameters.parameter import Call
+from lakesweep.runs.parameters.rows import DELETE_ROWS, KEEP_CONDITION, SHOW_ROWS, WHERE, WHERE_FILE
+from lakesweep.runs.parameters.signatures import SIGNATURES
 from lakesweep.runs.session import Table
 
 _SPARK = "spark"
@@ -50,20 +52,22 @@ def ask_for_scan(
     return {"scan_id": scan.scan_id, "job": area.path(job_name(scan.scan_id)), "plan_id": scan.plan_id}
 
 
-def ask_for_rows(queues: Queues, table: Table, arguments: Mapping[str, object], *, execute: bool) -> dict[str, object]:
-    """Request a deletion of rows, or its dry run, and return where its state, its result and its report will be.
+def ask_for_run(
+    queues: Queues, table: Table, operation: str, arguments: Mapping[str, object], *, execute: bool
+) -> dict[str, object]:
+    """Request an operation, or its dry run, and return where its state, its result and its report will be.
 
     Raises:
         UsageError: An argument is not valid, or would be stored or printed with values of rows.
         RefusedError: The fleet policy pauses the table.
         StorageError: The request could not be sent.
     """
-    _check(arguments)
+    _check(operation, arguments)
     if execute:
         watched_ruling(table)
     area = require_area(table)
     given = {name: value for name, value in arguments.items() if value is not None}
-    job = SparkRows(table.ref.location, new_id(area.store.now_ms()), table.ref.branch, given, execute)
+    job = SparkRun(operation, table.ref.location, new_id(area.store.now_ms()), table.ref.branch, given, execute)
     queues.ask_for_scan(job)
     return {
         "scan_id": job.scan_id,
@@ -74,8 +78,16 @@ def ask_for_rows(queues: Queues, table: Table, arguments: Mapping[str, object], 
     }
 
 
-def _check(arguments: Mapping[str, object]) -> None:
-    call = DELETE_ROWS.parse(arguments)
+def _check(operation: str, arguments: Mapping[str, object]) -> None:
+    call = SIGNATURES[operation].parse(arguments)
+    engine = call.values.get("engine")
+    if engine not in (None, _SPARK):
+        raise UsageError(f"engine: expected {_SPARK}, found {engine!r}", code="bad_argument")
+    if operation == DELETE_ROWS.name:
+        _check_rows(call)
+
+
+def _check_rows(call: Call) -> None:
     if call[WHERE] is not None and not call[KEEP_CONDITION]:
         raise UsageError(
             "where: its values would be stored with the request; expected where_file, the location of an object with "
@@ -84,6 +96,4 @@ def _check(arguments: Mapping[str, object]) -> None:
         )
     if call[SHOW_ROWS]:
         raise UsageError("show_rows: rows would come into the job's log; expected no show_rows", code="bad_argument")
-    if call[ENGINE] not in (None, _SPARK):
-        raise UsageError(f"engine: expected {_SPARK}, found {call[ENGINE]!r}", code="bad_argument")
     check_stated(call[WHERE], call[WHERE_FILE])

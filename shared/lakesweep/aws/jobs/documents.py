@@ -46,7 +46,7 @@ class Ended:
 class JobDocument:
     """A scan: first a job plans, then another job executes the plan if this was requested.
 
-    Or a deletion of rows by one job, or its dry run.
+    Or an operation that one job carries out, or its dry run.
     """
 
     scan_id: Text
@@ -58,6 +58,8 @@ class JobDocument:
     manual: bool = True
     """A person requested it. Otherwise the fleet policy decides whether the plan is executed."""
     kind: JobKind = "plan"
+    operation: Text | None = None
+    """For `run`."""
     attempt: int = 1
     job_run_id: Text | None = None
     """`None`: the job is still to be started."""

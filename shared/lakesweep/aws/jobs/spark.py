@@ -25,7 +25,7 @@ from lakesweep.aws.jobs.documents import (
 )
 from lakesweep.aws.jobs.emr_serverless import JobRefusedError, JobRun, Jobs
 from lakesweep.aws.jobs.steps import LEASE_HELD, held_back, job_of, next_step
-from lakesweep.aws.messages import SparkPoll, SparkRows, SparkScan, Work, is_ours, message_of
+from lakesweep.aws.messages import SparkPoll, SparkRun, SparkScan, Work, is_ours, message_of
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.scans.result import DAMAGED, PlanResult, ScanResult
 from lakesweep.control.area import ControlArea, table_key
@@ -84,12 +84,12 @@ class SparkJobs:
             self._hear(document, name)
             return
         message = message_of(document, name)
-        if isinstance(message, SparkScan | SparkRows):
+        if isinstance(message, SparkScan | SparkRun):
             self._begin(message, name)
         elif isinstance(message, SparkPoll):
             self.look_at_all()
         else:
-            raise wrong_type(name, "kind", "spark, spark_rows or spark_poll", message.kind)
+            raise wrong_type(name, "kind", "spark, spark_run or spark_poll", message.kind)
 
     def look_at_all(self) -> None:
         """Check every open scan. If one check fails, the others run all the same.
@@ -108,7 +108,7 @@ class SparkJobs:
                 telemetry.count("RunsFailed")
                 telemetry.warn(f"scan {scan_id}: {error}", table=table, code=error.code)
 
-    def _begin(self, message: SparkScan | SparkRows, name: str) -> None:
+    def _begin(self, message: SparkScan | SparkRun, name: str) -> None:
         telemetry = self._runtime.telemetry
         if not self._runtime.is_ours(message.table, name):
             return
@@ -121,7 +121,6 @@ class SparkJobs:
             branch=message.branch,
             arguments=message.arguments,
             execute=message.execute,
-            kind="rows",
             created_ms=now_ms,
             updated_ms=now_ms,
         )
@@ -134,6 +133,8 @@ class SparkJobs:
                 kind="plan" if message.plan_id is None else "execute",
                 plan_id=message.plan_id,
             )
+        else:
+            document = replace(document, kind="run", operation=message.operation)
         try:
             write_job(area, document, None)
         except PreconditionFailedError:

@@ -1,5 +1,7 @@
 """What follows for a scan on Spark, once a job run has ended or before one starts. This module sends no request."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 
 from lakesweep.aws.emr import SparkJob
@@ -10,7 +12,7 @@ from lakesweep.aws.scans.result import DAMAGED, FINAL_EXIT_CODES, PlanResult, re
 from lakesweep.aws.settings import Settings
 from lakesweep.errors import FormatError, StalePlanError
 from lakesweep.runs.parameters.parameter import EXTERNAL_ROOTS, OPTIONS, flag
-from lakesweep.runs.parameters.rows import DELETE_ROWS, ENGINE
+from lakesweep.runs.parameters.signatures import SIGNATURES
 
 MAX_ATTEMPTS = 3
 MAX_HELD = 12
@@ -36,8 +38,8 @@ def next_step(document: JobDocument, run: JobRun, result: PlanResult | None, may
     """
     ended = Ended(document.kind, document.attempt, run.job_run_id, run.state, run.details[:MAX_DETAILS])
     document = replace(document, job_run_id=None, ended=(*document.ended, ended))
-    if document.kind == "rows" and result is not None:
-        return _searched(document, result)
+    if document.kind == "run" and result is not None:
+        return _ran(document, result)
     refused = run.exit_code in FINAL_EXIT_CODES or (result is not None and result.status == "refused")
     is_damaged = document.kind == "plan" and result is not None and result.code == FormatError.code
     is_stale = document.kind == "plan" and result is not None and result.code == StalePlanError.code
@@ -78,13 +80,13 @@ def held_back(document: JobDocument, settings: Settings) -> JobDocument | None:
         return replace(document, state=REFUSED, code="foreign_table", why=why)
     if document.kind == "execute" and not settings.may_delete:
         return replace(document, state=PLANNED, code="observed", why=_OBSERVES)
-    if document.kind == "rows" and document.execute and not settings.may_delete:
+    if document.kind == "run" and document.execute and not settings.may_delete:
         return replace(document, state=REFUSED, code="observed", why=_OBSERVES)
     return None
 
 
-def _searched(document: JobDocument, result: PlanResult) -> JobDocument:
-    """Return the end of a deletion of rows that has stored its result."""
+def _ran(document: JobDocument, result: PlanResult) -> JobDocument:
+    """Return the end of an operation whose job has stored its result."""
     if result.status in _WELL:
         why = "there is nothing to do" if result.status == "nothing_to_do" else None
         return replace(document, state=EXECUTED if document.execute else PLANNED, why=why)
@@ -122,7 +124,8 @@ def job_of(document: JobDocument) -> SparkJob:
         arguments=tuple(_options(document)),
         plan_id=document.plan_id if document.kind == "execute" else None,
         objects=objects if isinstance(objects, int) else None,
-        commits=document.kind == "rows" and document.execute,
+        operation=document.operation,
+        commits=document.kind == "run" and document.execute,
     )
 
 
@@ -130,8 +133,8 @@ def _options(document: JobDocument) -> list[str]:
     """Return the arguments as options of a command line."""
     if document.kind == "execute":
         return ["--confirm", str(document.plan_id)] if document.confirm else []
-    if document.kind == "rows":
-        return _options_for_rows(document)
+    if document.kind == "run":
+        return _options_for_run(document)
     found: list[str] = []
     for name, value in sorted(document.arguments.items()):
         if name in OF_THE_CHOICE or value is None:
@@ -141,18 +144,24 @@ def _options(document: JobDocument) -> list[str]:
     return found
 
 
-def _options_for_rows(document: JobDocument) -> list[str]:
-    given, found = document.arguments, ["--branch", document.branch]
-    call = DELETE_ROWS.parse(given)
-    for parameter in DELETE_ROWS.parameters:
+def _options_for_run(document: JobDocument) -> list[str]:
+    signature, found = SIGNATURES[str(document.operation)], ["--branch", document.branch]
+    call = signature.parse(document.arguments)
+    for parameter in signature.parameters:
         if parameter == OPTIONS:
             found += [word for key, text in sorted(call[OPTIONS].items()) for word in ("--option", f"{key}={text}")]
         elif parameter.kind is flag:
             found += [str(parameter.typed)] if call[parameter] else []
-        elif parameter != ENGINE and call[parameter] is not None:
-            found += [str(parameter.typed), str(call[parameter])]
+        elif parameter.name != "engine":
+            value = call[parameter]
+            values = value if isinstance(value, tuple) else () if value is None else (value,)
+            found += [word for each in values for word in (str(parameter.typed), _typed(each))]
     found += [word for root in call[EXTERNAL_ROOTS] for word in ("--external-root", root)]
     return [*found, *(["--execute"] if document.execute else [])]
+
+
+def _typed(value: object) -> str:
+    return json.dumps(value) if isinstance(value, Mapping) else str(value)
 
 
 _OPTIONS = {"external_roots": "--external-root"}

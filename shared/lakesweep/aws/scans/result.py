@@ -111,8 +111,8 @@ def document_of(report: RunReport, basis: Mapping[str, object]) -> dict[str, obj
     }
 
 
-def rows_document_of(result: RunReport | MaintenanceError) -> dict[str, object] | None:
-    """Return the result document of a deletion of rows; `None` if another attempt may end in another way."""
+def run_document_of(result: RunReport | MaintenanceError) -> dict[str, object] | None:
+    """Return the result document of an operation; `None` if another attempt may end in another way."""
     if isinstance(result, MaintenanceError):
         if result.exit_code not in FINAL_EXIT_CODES:
             return None

@@ -1,0 +1,76 @@
+"""A compaction, from the request to the end, with the job in this process: its rows, its result, its role."""
+
+import pytest
+
+from tests.functions.stacked import Stacked, stacked
+from tests.functions.test_rows_job import NAME, VECTORS, document_at, environment, job, run_job
+from tests.support.iam import assert_allowed, role
+from tests.support.rows_read import read_rows
+
+
+@pytest.fixture
+def deployed() -> Stacked:
+    """A deployment with a table of six files of ten rows each, in two partitions."""
+    deployed = stacked()
+    table = deployed.table(NAME, 0, real_rows=True, options=VECTORS, partition_keys=["dt"])
+    for number in range(6):
+        table.hint("LATEST", table.commit(f"+F{number}", partition=(f"d{number % 2}",)))
+    return deployed
+
+
+def ask(deployed: Stacked, **words: object) -> dict[str, str]:
+    """Ask for a compaction, and let the function start the job."""
+    given = {"partition": ["dt=d0"], "full": True, "catalog_type": "filesystem"}
+    event = {"operation": "compact", "table": deployed.location(NAME), "arguments": given, **words}
+    answer: dict[str, str] = deployed.invoke("on_demand", event).value
+    assert answer["status"] == "queued", answer
+    assert deployed.send("spark_jobs", *deployed.waiting("spark")).failed == []
+    entry = deployed.job_runs[-1].job_driver["sparkSubmit"]["entryPoint"]
+    assert entry.endswith("/jobs/compact.py")
+    return answer
+
+
+def test_data_files_are_written_under_the_role_of_the_job(deployed: Stacked, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = sorted(map(str, read_rows(deployed.store(NAME))))
+    answer = ask(deployed, execute=True)
+    done, calls = run_job(deployed, monkeypatch, "compact")
+    assert done.exit_code == 0, done.messages
+    assert_allowed(role(deployed.stack, "SparkCommitterRole"), calls)
+    assert any("/bucket-0/data-" in each.resource for each in calls if each.action == "s3:PutObject")
+    assert sorted(map(str, read_rows(deployed.store(NAME)))) == before
+    assert job(deployed, answer)["state"] == "executed"
+    result = document_at(deployed, answer["result"])
+    assert (result["status"], result["run_id"], result["refusal"]) == ("done", answer["run_id"], None)
+    assert (result["commits"]["files"], result["commits"]["written"]["files"]) == (3, 1)
+    assert document_at(deployed, answer["report"])["report"]["run_id"] == answer["run_id"]
+    newest = deployed.snapshots(NAME)[-1]
+    with environment(deployed, monkeypatch):
+        again, _ = run_job(deployed, monkeypatch, "compact")
+    assert (again.exit_code, again.document["status"]) == (0, "nothing_to_do")
+    assert deployed.snapshots(NAME)[-1] == newest, "a job that runs twice commits once"
+
+
+def test_a_dry_run_has_the_role_that_plans(deployed: Stacked, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {entry.key: entry.etag for entry in deployed.store(NAME).list("")}
+    answer = ask(deployed)
+    done, calls = run_job(deployed, monkeypatch, "compact")
+    assert done.exit_code == 0, done.messages
+    assert_allowed(role(deployed.stack, "SparkPlannerRole"), calls)
+    assert {entry.key: entry.etag for entry in deployed.store(NAME).list("")} == before
+    assert job(deployed, answer)["state"] == "planned"
+    assert document_at(deployed, answer["result"])["commits"]["files"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"engine": "local"}, "bad_argument"),
+        ({"where": "true"}, "unknown_argument"),
+        ({"max_size": "x"}, "bad_argument"),
+    ],
+)
+def test_a_compaction_that_is_refused_at_once(deployed: Stacked, arguments: dict[str, str], code: str) -> None:
+    event = {"operation": "compact", "table": deployed.location(NAME), "arguments": arguments, "execute": True}
+    answer = deployed.invoke("on_demand", event).value
+    assert (answer["status"], answer["refusal"]["code"]) == ("refused", code)
+    assert deployed.waiting("spark") == []
