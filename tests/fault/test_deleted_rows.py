@@ -28,22 +28,24 @@ STEP = 1 if EVERY == 1 else 2
 class Scene(RowWorld):
     """Each partition has two data files whose vectors share an index file; one file of `e` is about to lose all rows.
 
-    `second` deleted rows 2, 3 and 8, and `first` some before.
+    Snapshot 5 has an older file, too. `second` deleted rows 2, 3 and 8, and `first` some before.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        old = self.append(4, 71)
         self.append(1, 2, 3, 4, 5, 6)
         self.append(7, 8, 9, 10)
         self.append(21, 22, 23, dt="e")
         self.append(31, 32, 33, 34, dt="e")
+        self.overwrite(old)
         self.first = self.deleted("id IN (1, 23, 34)")
         self.second = self.deleted("id IN (2, 3, 8)")
         self.now_ms += HOUR_MS
 
     def named(self, place: int) -> str:
         """Return the name of a data file by its place."""
-        return list(self.files)[place]
+        return list(self.files)[1 + place]
 
 
 _SCENE: list[Scene] = []
@@ -83,7 +85,7 @@ OTHERS: Mapping[str, Callable[[Scene], object]] = {
     "overwrites a file": lambda world: world.overwrite(world.named(2)),
     "leaves a vector behind": lambda world: world.overwrite(world.named(1), dangles=True),
     "drops the partition": _drop,
-    "rolls back": lambda world: world.run("rollback", snapshot=6),
+    "rolls back": lambda world: world.run("rollback", snapshot=7),
     "rolls back as latest": _as_latest,
     "expires": lambda world: world.expire(1, status="done"),
     "cleans vectors": lambda world: world.run("clean-deletion-vectors", **CATALOG),
