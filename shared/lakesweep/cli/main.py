@@ -27,6 +27,7 @@ from lakesweep.cli import (
     rows,
 )
 from lakesweep.cli.command import Command
+from lakesweep.cli.ending import end_beside_arrow
 from lakesweep.cli.help import fitted, shown, summary
 from lakesweep.cli.history import audit, records
 from lakesweep.cli.history.execute import execute
@@ -97,13 +98,16 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command line and return its exit code.
 
     Args:
-        argv: Arguments without the program's name; by default the process's arguments.
+        argv: Arguments without the program's name; by default the process's arguments. Then the process may end here.
     """
     try:
-        return _run(sys.argv[1:] if argv is None else list(argv))
+        code = _run(sys.argv[1:] if argv is None else list(argv))
     finally:
         if argv is None:
             _end_quietly()
+    if argv is None:
+        end_beside_arrow(code)
+    return code
 
 
 def _run(arguments: list[str]) -> int:

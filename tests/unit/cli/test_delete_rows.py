@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -160,3 +161,19 @@ def test_a_file_without_a_condition(table: DeletingTable, tmp_path: Path, data: 
     (tmp_path / "condition.sql").write_bytes(data)
     answer = delete(table, "--where-file", tmp_path / "condition.sql")
     assert answer.exit_code == 2 and found in answer.messages
+
+
+def test_a_process_ends_with_its_exit_code_whatever_pyarrow_does_meanwhile(table: DeletingTable) -> None:
+    """A thread of pyarrow that frees memory while Python ends aborts the process; an object stands for it."""
+    script = (
+        "import os, sys\n"
+        "from lakesweep.cli.main import main\n"
+        "Freed = type('Freed', (), {'__del__': lambda self: os.abort()})\n"
+        "freed = Freed()\n"
+        "sys.exit(main())\n"
+    )
+    for where, code in (("id < 3", 0), ("ids < 3", 2)):
+        words = ["delete-rows", table.store.location, "--where", where, "--show-rows"]
+        command = [sys.executable, "-c", f"import pyarrow\n{script}", *words]
+        ended = subprocess.run(command, capture_output=True, check=False)
+        assert (ended.returncode, b"condition on id" in ended.stdout) == (code, not code), ended.stderr
