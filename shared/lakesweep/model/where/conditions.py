@@ -9,7 +9,7 @@ No `repr` shows a value: it may be what somebody wants to be forgotten.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -117,6 +117,18 @@ def columns_of(condition: Condition) -> frozenset[str]:
         case Not() | IsUnknown():
             return columns_of(condition.part)
     return frozenset((condition.column,))
+
+
+def leaves_of(condition: Condition) -> Iterator[Condition]:
+    """Yield the parts of a condition that have no parts."""
+    match condition:
+        case And() | Or():
+            for part in condition.parts:
+                yield from leaves_of(part)
+        case Not() | IsUnknown():
+            yield from leaves_of(condition.part)
+        case _:
+            yield condition
 
 
 def all_of(parts: Iterable[Condition]) -> Condition:

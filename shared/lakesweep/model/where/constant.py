@@ -8,7 +8,7 @@ from typing import Any
 
 from lakesweep.format.values.data_type import DataType
 from lakesweep.model.where.comparisons import FLOATS, INTEGER_BITS, TEXTS
-from lakesweep.model.where.conditions import And, Compare, Condition, IsUnknown, Matches, Not, OneOf, Or, columns_of
+from lakesweep.model.where.conditions import Compare, Condition, Matches, OneOf, columns_of, leaves_of
 from lakesweep.model.where.outcomes import TRUE, Nan, Null, State, Values, outcomes
 
 MAX_COMBINATIONS = 2_000
@@ -25,7 +25,7 @@ def constant(condition: Condition, types: Mapping[str, DataType]) -> bool | None
     """
     values: dict[str, set[Any]] = {name: set() for name in types}
     has_pattern = set()
-    for leaf in _leaves(condition):
+    for leaf in leaves_of(condition):
         match leaf:
             case Compare():
                 values[leaf.column].add(leaf.value)
@@ -46,17 +46,6 @@ def constant(condition: Condition, types: Mapping[str, DataType]) -> bool | None
     if found == {TRUE}:
         return True
     return None if any(each & TRUE for each in found) else False
-
-
-def _leaves(condition: Condition) -> Iterable[Condition]:
-    match condition:
-        case And() | Or():
-            for part in condition.parts:
-                yield from _leaves(part)
-        case Not() | IsUnknown():
-            yield from _leaves(condition.part)
-        case _:
-            yield condition
 
 
 def _states(values: list[Any], type_: DataType) -> Iterable[State]:

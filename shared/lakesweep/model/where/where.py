@@ -4,19 +4,24 @@ Columns stand beside literals. A row for which the condition is null is not chos
 not known here is refused.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakesweep.errors import FormatError, some_of
 from lakesweep.format.values.data_type import DataField, DataType
 from lakesweep.format.values.zone import parse_zone
-from lakesweep.model.where.conditions import Condition, columns_of
+from lakesweep.model.where.comparisons import TIMES
+from lakesweep.model.where.conditions import Condition, OneOf, columns_of, leaves_of
 from lakesweep.model.where.constant import constant
 from lakesweep.model.where.facts import ColumnFacts
 from lakesweep.model.where.operands import Columns
 from lakesweep.model.where.outcomes import TRUE, outcomes, states_of
 from lakesweep.model.where.parser import condition_of
 from lakesweep.model.where.syntax import bad_where, parse_tree
+
+MAX_COMPARISONS = 5_000
+"""How many comparisons a condition has. Arrow makes a chain of them a deep tree, and twice as many end the process. A
+list of `IN` is one comparison, but for columns with nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,13 @@ def parse_where(text: str, fields: Sequence[DataField], *, zone: str = "UTC") ->
         condition = condition_of(parse_tree(text), columns)
     except RecursionError:
         raise bad_where("the condition nests too deep") from None
+    types = {each.name: each.type for each in fields}
+    count = sum(_comparisons(leaf, types) for leaf in leaves_of(condition))
+    if count > MAX_COMPARISONS:
+        raise bad_where(
+            f"expected at most {MAX_COMPARISONS} comparisons, found {count}; write several values of a column as IN, "
+            "or several conditions"
+        )
     names = columns_of(condition)
     return Where(
         text,
@@ -100,3 +112,10 @@ def parse_where(text: str, fields: Sequence[DataField], *, zone: str = "UTC") ->
         zone,
         tuple(each.name for each in fields if each.name in columns.zoned),
     )
+
+
+def _comparisons(leaf: Condition, types: Mapping[str, DataType]) -> int:
+    if not isinstance(leaf, OneOf):
+        return 1
+    type_ = types[leaf.column]
+    return len(leaf.values) if type_.root in TIMES and (type_.precision or 0) > 6 else 1

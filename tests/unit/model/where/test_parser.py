@@ -2,11 +2,14 @@
 
 import pickle
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from lakesweep.errors import UsageError
-from lakesweep.model.where.where import parse_where
+from lakesweep.format.values.data_type import DataField, DataType
+from lakesweep.model.where.arrow import filtered
+from lakesweep.model.where.where import MAX_COMPARISONS, parse_where
 from tests.support.conditions import FIELDS
 
 
@@ -109,6 +112,33 @@ def test_refused(text: str, found: str) -> None:
     if "secret" in text and "secret" not in found:
         assert "secret" not in str(caught.value).lower()
         assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("part", ["i = 1", "i = 1 OR i <> {}", "nano IN (TIMESTAMP_NTZ '2024-01-31')"])
+def test_a_chain_is_long_only_as_far_as_arrow_carries_it(part: str) -> None:
+    """Beyond, Arrow ended the process without a word. Threads have the smallest stack."""
+    import pyarrow as pa
+
+    fields = [DataField(0, "i", DataType("INT")), DataField(1, "nano", DataType("TIMESTAMP", precision=9))]
+    count = MAX_COMPARISONS // (1 + part.count("OR"))
+    text = " OR ".join(f"({part.format(number)})" for number in range(count))
+    table = pa.table({"i": pa.array([2, None], pa.int32()), "nano": pa.array([0, None], pa.timestamp("ns"))})
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(filtered, parse_where(text, fields), table).result()
+    assert found.num_rows == ("<>" in part)
+    with pytest.raises(UsageError, match=f"expected at most 5000 comparisons, found {MAX_COMPARISONS + 1}; write"):
+        parse_where(f"{text} OR i = 1", fields)
+
+
+def test_a_list_is_one_comparison_unless_it_becomes_a_chain() -> None:
+    numbers = ", ".join(map(str, range(20_000)))
+    assert parse_where(f"i NOT IN ({numbers})", FIELDS).columns == {"i"}
+    nano = DataField(1, "nano", DataType("TIMESTAMP", precision=9))
+    times = ", ".join(
+        f"TIMESTAMP_NTZ '{year:04}-01-31 08:30:{second:02}'" for year in range(1, 102) for second in range(60)
+    )
+    with pytest.raises(UsageError, match="expected at most 5000 comparisons, found 6060"):
+        parse_where(f"nano IN ({times})", [nano])
 
 
 def test_a_zone_that_does_not_exist() -> None:
