@@ -43,7 +43,7 @@ def others(scene: DeletedRows) -> list[Step]:
     """What others do; some of it more often."""
     return [
         scene.put, scene.put, scene.put_by_python, scene.put_by_python, scene.delete_by_engine, scene.delete_by_engine,
-        scene.compact, scene.alter, scene.alter, scene.alter, scene.drop_partition, scene.overwrite,
+        scene.compact, scene.alter, scene.alter, scene.alter, scene.drop_partition, scene.overwrite, scene.other_width,
     ]  # fmt: skip
 
 
