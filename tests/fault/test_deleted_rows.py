@@ -28,7 +28,7 @@ STEP = 1 if EVERY == 1 else 2
 class Scene(RowWorld):
     """Each partition has two data files whose vectors share an index file; one file of `e` is about to lose all rows.
 
-    Snapshot 5 has an older file, too. `second` deleted rows 2, 3 and 8, and `first` some before.
+    Snapshot 7 has an older file, too. `second` deleted rows 2, 3 and 8, and `first` some before.
     """
 
     def __init__(self) -> None:
@@ -38,9 +38,9 @@ class Scene(RowWorld):
         self.append(7, 8, 9, 10)
         self.append(21, 22, 23, dt="e")
         self.append(31, 32, 33, 34, dt="e")
-        self.overwrite(old)
         self.first = self.deleted("id IN (1, 23, 34)")
         self.second = self.deleted("id IN (2, 3, 8)")
+        self.overwrite(old)
         self.now_ms += HOUR_MS
 
     def named(self, place: int) -> str:
@@ -71,8 +71,8 @@ def _drop(world: Scene) -> object:
     return world.run("drop-partition", partition=["dt=d"], **CATALOG)
 
 
-def _as_latest(world: Scene) -> object:
-    return world.run("rollback", snapshot=5, as_latest=True, **CATALOG)
+def _as_latest(world: Scene, snapshot: int) -> object:
+    return world.run("rollback", snapshot=snapshot, as_latest=True, **CATALOG)
 
 
 OTHERS: Mapping[str, Callable[[Scene], object]] = {
@@ -85,8 +85,9 @@ OTHERS: Mapping[str, Callable[[Scene], object]] = {
     "overwrites a file": lambda world: world.overwrite(world.named(2)),
     "leaves a vector behind": lambda world: world.overwrite(world.named(1), dangles=True),
     "drops the partition": _drop,
-    "rolls back": lambda world: world.run("rollback", snapshot=7),
-    "rolls back as latest": _as_latest,
+    "rolls back": lambda world: world.run("rollback", snapshot=6),
+    "rolls back as latest": lambda world: _as_latest(world, 5),
+    "brings an older file back": lambda world: _as_latest(world, 7),
     "expires": lambda world: world.expire(1, status="done"),
     "cleans vectors": lambda world: world.run("clean-deletion-vectors", **CATALOG),
     "compacts manifests": lambda world: world.run("compact-manifest", **CATALOG),
@@ -94,7 +95,12 @@ OTHERS: Mapping[str, Callable[[Scene], object]] = {
     "undoes the second deletion": lambda world: world.undo(world.second),
 }
 
-RETURN = ("rolls back as latest", "undoes the first deletion", "undoes the second deletion")
+RETURN = (
+    "rolls back as latest",
+    "brings an older file back",
+    "undoes the first deletion",
+    "undoes the second deletion",
+)
 """Those that bring rows back."""
 
 ENDS_OURS = ("rolls back", "expires")
