@@ -17,7 +17,7 @@ from lakesweep import __version__, errors
 from lakesweep.control.area import ControlArea, area_of
 from lakesweep.errors import MaintenanceError, UsageError
 from lakesweep.format.zstd import zstd_module
-from lakesweep.spark.archives import forget_archives
+from lakesweep.spark.archives import forget_archives, keep_modules
 from lakesweep.storage.open import DEFAULT_SETTINGS, StoreSettings, open_store
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
@@ -191,6 +191,7 @@ def _answered(access: Access, work: Callable[[Task], Iterable[Row]]) -> Iterator
     except MaintenanceError as error:
         yield json.dumps({"error": type(error).__name__, "code": error.code, "message": str(error)})
     forget_archives()
+    keep_modules()
     counter = task.counter
     yield json.dumps(
         {"requests": counter.snapshot(), "read_bytes": counter.read_bytes, "deleted_keys": counter.deleted_keys}
