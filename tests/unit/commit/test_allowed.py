@@ -20,6 +20,7 @@ COMMANDS = {
     "vectors": "Paimon has no command for it",
     "delete_rows": "DELETE FROM in Spark",
     "return_rows": "CALL sys.rollback_to_as_latest",
+    "compact": "CALL sys.compact)",
 }
 SNAPSHOT: dict[str, object] = {
     "version": 3,
@@ -76,7 +77,7 @@ def refusal(kind: Kind, options: Mapping[str, str] | None = None, **more: object
     return caught.value
 
 
-ROWS_GO: tuple[Kind, ...] = ("drop", "repair", "rollback", "delete_rows", "return_rows")
+ROWS_GO: tuple[Kind, ...] = ("drop", "repair", "rollback", "delete_rows", "return_rows", "compact")
 """Kinds that change rows."""
 TOLD: tuple[Kind, ...] = (*ROWS_GO, "vectors")
 """Kinds of which Paimon may tell others."""
@@ -98,7 +99,11 @@ REFUSED: list[tuple[dict[str, str], str, tuple[Kind, ...]]] = [
     ({"manifest.format": "Parquet"}, "manifest_format", KINDS),
     ({"manifest-sort.enabled": "true"}, "manifest_sort", ("compact_manifest",)),
     ({"write.sequence-number-init-mode": "snapshot"}, "sequence_property", ROWS_GO),
-    ({"data-evolution.enabled": "true"}, "data_evolution", ("repair", "vectors", "delete_rows", "return_rows")),
+    (
+        {"data-evolution.enabled": "true"},
+        "data_evolution",
+        ("repair", "vectors", "delete_rows", "return_rows", "compact"),
+    ),
     ({"commit.later-rule": "1"}, "unknown_commit_option", KINDS),
     ({"commit.callback.params": "1"}, "unknown_commit_option", KINDS),
     ({"commit.": ""}, "unknown_commit_option", KINDS),
