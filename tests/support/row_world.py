@@ -18,9 +18,12 @@ from typing import Any
 import fastavro
 
 from lakesweep.errors import MaintenanceError
+from lakesweep.model.commits.compaction import CompactionReport
 from lakesweep.model.commits.returned import ReturnedReport
 from lakesweep.model.commits.rows import RowsReport
 from lakesweep.model.report import RunReport
+from lakesweep.operations.compaction.arguments import CompactArguments
+from lakesweep.operations.compaction.compact import compact
 from lakesweep.operations.rows.arguments import DeleteRowsArguments
 from lakesweep.operations.rows.delete_rows import delete_rows
 from lakesweep.runs.committing.catalog import Catalog
@@ -60,6 +63,7 @@ class RowWorld(World):
     def compact(self, *names: str) -> str:
         """Replace data files by one with the rows that readers saw in them, as an engine does; return its name."""
         names = names or tuple(self.live())
+        self.know()
         ids = [each for name in names for each in self.rows_by_file()[name]]
         file = self._write(ids, self.files[names[0]].partition[0])
         self.foreign(adds=[file], deletes=names, kind="COMPACT")
@@ -67,6 +71,7 @@ class RowWorld(World):
 
     def overwrite(self, *names: str, dangles: bool = False) -> None:
         """Take data files out of the table, with their vectors unless these are left behind, as pypaimon does."""
+        self.know()
         self.foreign(deletes=names, kind="OVERWRITE", dangles=dangles)
 
     def lose(self, path: str) -> None:
@@ -172,7 +177,26 @@ class RowWorld(World):
         self.files[name] = file
         return file
 
-    # Who deletes.
+    def know(self, snapshot_id: int | None = None) -> dict[str, dict[str, Any]]:
+        """Return `entries`, and learn of the data files that a compaction of Lakesweep wrote."""
+        entries = self.entries(snapshot_id)
+        for name, entry in entries.items():
+            if name not in self.files:
+                (path,) = (key for key in self.keys() if key.endswith(f"/{name}"))
+                file = entry["_FILE"]
+                self.files[name] = DataFile(
+                    symbol=name, name=name, folder=path.removesuffix(name), partition=(path.split("/")[0][3:],),
+                    partition_row=entry["_PARTITION"], bucket=0, total_buckets=-1, size=file["_FILE_SIZE"],
+                    rows=file["_ROW_COUNT"], schema_id=file["_SCHEMA_ID"], creation_ms=self.now_ms,
+                )  # fmt: skip
+        return entries
+
+    # Who deletes, and who compacts.
+
+    def merge(self, switch: Switch | None = None, *, execute: bool = True, **arguments: Any) -> RunReport:
+        """Run `compact` of Lakesweep, in a process of its own."""
+        given = CompactArguments(**{"catalog": LOCKED, "full": True, **arguments})
+        return compact(self.maintainer(switch).table, given, execute=execute)
 
     def delete(self, where: str, switch: Switch | None = None, *, execute: bool = True, **arguments: Any) -> RunReport:
         """Run `delete-rows`, in a process of its own."""
@@ -205,8 +229,12 @@ class RowWorld(World):
 
     def live(self, snapshot_id: int | None = None) -> list[str]:
         """Return the names of the data files of a snapshot, by default the newest one."""
+        return list(self.entries(snapshot_id))
+
+    def entries(self, snapshot_id: int | None = None) -> dict[str, dict[str, Any]]:
+        """Return the entries of the data files of a snapshot, by name."""
         document = document_of(self.store, snapshot_id or self.ids()[-1])
-        added, deleted = list[str](), set[str]()
+        added, deleted = dict[str, dict[str, Any]](), set[str]()
         for key in ("baseManifestList", "deltaManifestList"):
             for meta in self.records(document[key]):
                 for entry in self.records(meta["_FILE_NAME"]):
@@ -214,9 +242,10 @@ class RowWorld(World):
                     if entry["_KIND"]:
                         deleted.add(name)
                     else:
-                        added.append(name)
-        assert len(added) == len(set(added)) and deleted <= set(added)
-        return [name for name in added if name not in deleted]
+                        assert name not in added, "no file is added twice"
+                        added[name] = entry
+        assert deleted <= set(added)
+        return {name: entry for name, entry in added.items() if name not in deleted}
 
     def vectors(self, snapshot_id: int | None = None) -> dict[str, list[int]]:
         """Return data file -> deleted positions in a snapshot."""
@@ -246,9 +275,11 @@ class RowWorld(World):
 
         vectors = self.vectors(snapshot_id)
         found = {}
-        for name in self.live(snapshot_id):
+        for name, entry in self.know(snapshot_id).items():
             body = self.store.read(self.files[name].path).data
+            assert len(body) == entry["_FILE"]["_FILE_SIZE"]
             ids = parquet.read_table(io.BytesIO(body), columns=["id"]).column("id").to_pylist()
+            assert len(ids) == entry["_FILE"]["_ROW_COUNT"]
             gone = set(vectors.get(name, ()))
             assert gone <= set(range(len(ids)))
             found[name] = [each for position, each in enumerate(ids) if position not in gone]
@@ -273,6 +304,12 @@ class RowWorld(World):
 def rows_of(report: RunReport) -> RowsReport:
     """Return what a report says of deleted rows."""
     assert isinstance(report.commits, RowsReport), report
+    return report.commits
+
+
+def compacted(report: RunReport) -> CompactionReport:
+    """Return what a report says of data files."""
+    assert isinstance(report.commits, CompactionReport), report
     return report.commits
 
 
