@@ -641,16 +641,16 @@ MUTATIONS = (
     ),
     Mutation(
         "a job that commits finishes what others began to delete",
-        "cli/rows",
-        "table = replace(table, run_id=run_id, may_delete=False)",
-        "table = replace(table, run_id=run_id)",
+        "cli/run_id",
+        "return replace(table, run_id=run_id, may_delete=False)",
+        "return replace(table, run_id=run_id)",
         "functions/test_rows_job.py::test_a_plan_that_another_run_began_is_not_finished_by_this_role",
     ),
     Mutation(
         "a job that runs twice commits twice",
-        "cli/rows",
-        "table = replace(table, run_id=run_id, may_delete=False)",
-        "table = replace(table, may_delete=False)",
+        "cli/run_id",
+        "return replace(table, run_id=run_id, may_delete=False)",
+        "return replace(table, may_delete=False)",
         "functions/test_rows_job.py::test_a_job_that_runs_twice_commits_once",
     ),
     # --- outside of the table, seals, conditions ---
