@@ -44,6 +44,7 @@ _ROW_FILE = (
     Want("_FIRST_ROW_ID", "int"),
     Want("_WRITE_COLS", "strings"),
     Want("_MIN_SEQUENCE_NUMBER", "int"),
+    Want("_CREATION_TIME", "int"),
 )
 _ROW_STATS = (Want("_VALUE_STATS", "record", fields=_STATS), Want("_VALUE_STATS_COLS", "strings"))
 ROW_ENTRY = (*_BEFORE_FILE, Want("_FILE", "record", required=True, fields=_ROW_FILE))

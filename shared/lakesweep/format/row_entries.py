@@ -40,6 +40,8 @@ class RowEntry(NamedTuple):
     """The columns of the statistics; `None`: those in the file."""
     min_sequence: int = 0
     """The smallest sequence number of its rows."""
+    created_ms: int | None = None
+    """When it was written, as the writer's clock says without its zone."""
 
     @property
     def is_add(self) -> bool:
@@ -65,7 +67,7 @@ def read_row_entries(body: bytes, path: str, *, with_stats: bool) -> Iterator[Ro
     """
     for row in read_rows(body, path, ROW_ENTRY_WITH_STATS if with_stats else ROW_ENTRY, None):
         (entry,) = entries_of((row,), path)
-        schema_id, delete_row_count, first_row_id, write_cols, min_sequence, *more = row[4][8:]
+        schema_id, delete_row_count, first_row_id, write_cols, min_sequence, created_ms, *more = row[4][8:]
         stats, stats_cols = more or (None, None)
         yield RowEntry(
             entry,
@@ -76,6 +78,7 @@ def read_row_entries(body: bytes, path: str, *, with_stats: bool) -> Iterator[Ro
             _stats(stats, path),
             stats_cols,
             min_sequence or 0,
+            created_ms,
         )
 
 

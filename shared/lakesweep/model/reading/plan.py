@@ -51,6 +51,8 @@ class ReadFile:
     """The columns in the file; `None`: those of its schema."""
     min_sequence: int = 0
     """The smallest sequence number of its rows."""
+    created_ms: int | None = None
+    """When it was written, as the writer's clock says without its zone; `None`: unknown."""
 
 
 @dataclass(frozen=True, slots=True)

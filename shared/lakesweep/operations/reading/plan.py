@@ -248,6 +248,7 @@ def _files(
             vector=vector,
             write_cols=each.write_cols,
             min_sequence=each.min_sequence,
+            created_ms=each.created_ms,
         )
         found.append((each, file))
     return sorted(found, key=lambda pair: pair[1].path)

@@ -29,6 +29,8 @@ _TRUNCATE = re.compile(r"truncate\(\s*(\d+)\s*\)")
 _CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
 _UNKNOWN = ("parquet.", "file-index.", "file.format.per.level", "file.compression.per.level", "fields.default-")
 """Beginnings of options that change data files in ways that this writer does not know."""
+_NESTED = ("ARRAY", "MAP", "MULTISET", "ROW")
+"""Paimon has no statistics of them, whatever options say."""
 _NAME = re.compile(r"[A-Za-z0-9._-]*")
 
 
@@ -119,7 +121,8 @@ def writing_of(schema: TableSchema, fields: Sequence[DataField]) -> Writing:
 def _modes(options: Mapping[str, str], fields: Sequence[DataField]) -> dict[str, StatsMode]:
     own = {found[1]: text for option, text in options.items() if (found := _FIELD_MODE.fullmatch(option))}
     usual = options.get(*_MODE)
-    return {field.name: _mode(own.get(field.name, usual), field.name) for field in fields}
+    stated = {field.name: _mode(own.get(field.name, usual), field.name) for field in fields}
+    return stated | {field.name: StatsMode("none") for field in fields if field.type.root in _NESTED}
 
 
 def _mode(text: str, name: str) -> StatsMode:

@@ -16,6 +16,7 @@ from lakesweep.operations.writing.options import Writing
 from lakesweep.operations.writing.statistics import Statistics
 
 _ID = b"PARQUET:field_id"
+_DIGITS_OF_64_BITS = 18
 _TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ")
 
 
@@ -142,6 +143,7 @@ class _File:
             store_schema=False,
             use_deprecated_int96_timestamps=is_long,
             use_compliant_nested_type=True,
+            use_dictionary=_with_dictionaries(schema),
             write_statistics=_has_statistics(schema),
         )
 
@@ -162,6 +164,28 @@ class _File:
         """End the file, and return it."""
         self._writer.close()
         return FileBytes(self._name, self._sink.getvalue(), self._rows, self._stats.result())
+
+
+def _with_dictionaries(schema: Any) -> list[str]:
+    """Return the paths of the columns that may have dictionaries: all but wide decimals.
+
+    Paimon's readers look for such a decimal in a dictionary by other bytes than it has there, and find no row.
+    """
+    return [path for field in schema for path in _paths(field, field.name)]
+
+
+def _paths(field: Any, path: str) -> Iterator[str]:
+    types, type_ = load_arrow().types, field.type
+    if types.is_struct(type_):
+        for inner in type_:
+            yield from _paths(inner, f"{path}.{inner.name}")
+    elif types.is_map(type_):
+        yield from _paths(type_.key_field, f"{path}.key_value.key")
+        yield from _paths(type_.item_field, f"{path}.key_value.value")
+    elif types.is_list(type_):
+        yield from _paths(type_.value_field, f"{path}.list.element")
+    elif not (types.is_decimal(type_) and type_.precision > _DIGITS_OF_64_BITS):
+        yield path
 
 
 def _has_statistics(schema: Any) -> Any:

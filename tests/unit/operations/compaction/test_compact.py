@@ -3,15 +3,21 @@
 import json
 from collections.abc import Callable
 from copy import copy
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lakesweep.format.schema import TableSchema
+from lakesweep.format.values.data_type import DataField, parse_data_type
 from lakesweep.model.commits.compaction import CompactionReport
 from lakesweep.model.report import RunReport
 from lakesweep.operations.compaction.arguments import CompactArguments
 from lakesweep.operations.compaction.compact import compact
+from lakesweep.operations.reading.types import arrow_type
+from lakesweep.operations.writing.options import writing_of
+from lakesweep.operations.writing.parquet import parquet_files
 from lakesweep.runs.committing.catalog import Catalog
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import Store
@@ -56,6 +62,12 @@ def test_small_files_become_one(table: DeletingTable) -> None:
     assert run(table).status == "nothing_to_do"
 
 
+def test_rows_stay_in_the_order_in_which_they_were_written(table: DeletingTable) -> None:
+    """Every writer of such a table begins with the sequence number 0, so the time of writing decides."""
+    run(table, full=True)
+    assert [row["id"] for row in read_rows(table.store) if row["dt"] == "a"] == list(range(60))
+
+
 def test_deleted_rows_go_for_good(table: DeletingTable) -> None:
     table.delete("id IN (3, 55) OR (id >= 20 AND id < 30) OR id = 101")
     before = shown(table)
@@ -94,6 +106,24 @@ def test_statistics_of_a_new_file_rule_out_what_it_has_not(table: DeletingTable)
         chosen = table.catalog.get_table("db.t").new_read_builder().with_filter(predicates.equal("id", value))
         splits = chosen.new_scan().plan().splits()
         assert (chosen.new_read().to_arrow(splits).num_rows if splits else 0) == rows
+
+
+def test_wide_decimals_have_no_dictionary() -> None:
+    """Paimon looks for such a value in a dictionary by other bytes than pyarrow writes there, and finds no row."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    types = {"wide": "DECIMAL(20, 6)", "narrow": "DECIMAL(18, 0)", "text": "STRING"}
+    fields = [
+        DataField(number, name, parse_data_type(type_, "a test")) for number, (name, type_) in enumerate(types.items())
+    ]
+    values = ([Decimal(1)] * 50, [Decimal(1)] * 50, ["a"] * 50)
+    arrays = [pa.array(each, arrow_type(field.type)) for each, field in zip(values, fields, strict=True)]
+    batch = pa.RecordBatch.from_arrays(arrays, names=list(types))
+    schema = TableSchema(0, 3, tuple(fields), (), (), {}, 0, None)
+    (made,) = parquet_files([batch], fields, writing_of(schema, fields))
+    group = parquet.ParquetFile(pa.BufferReader(made.body)).metadata.row_group(0)
+    assert [group.column(number).has_dictionary_page for number in range(3)] == [False, True, True]
 
 
 @pytest.mark.parametrize("partition", ["dt=a", "dt=b"])

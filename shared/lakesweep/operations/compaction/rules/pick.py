@@ -136,5 +136,6 @@ def live_bytes(file: ReadFile) -> int:
     return file.size_bytes * (file.rows - deleted) // max(1, file.rows)
 
 
-def _order(file: ReadFile) -> tuple[int, str]:
-    return file.min_sequence, file.path
+def _order(file: ReadFile) -> tuple[int, int, str]:
+    """Order files as they were written: writers of such tables begin their sequence numbers at 0 again and again."""
+    return file.created_ms or 0, file.min_sequence, file.path
