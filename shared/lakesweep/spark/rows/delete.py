@@ -38,6 +38,7 @@ def delete_rows(
 
     No data file is rewritten: deletion vectors hide the rows from readers of the new version. Older versions, tags and
     branches still show them. The values of the condition come neither into a log or report, nor into Spark's event log.
+    But reports name partitions.
 
         delete_rows(spark, "s3://lake/sales.db/orders", "customer = 17", control="s3://lake-control",
                     catalog_type="filesystem", execute=True)
