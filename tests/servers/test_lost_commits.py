@@ -26,7 +26,9 @@ DROPS = 2 if is_sampled() else 10
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("with_java", [False, True], ids=["pypaimon", "and Java"])
+@pytest.mark.parametrize(
+    "with_java", [pytest.param(True, id="and Java"), pytest.param(False, id="pypaimon", marks=pytest.mark.long)]
+)
 def test_a_race_of_writers_without_a_lock(
     versitygw: S3Server, tmp_path: Path, with_java: bool, request: pytest.FixtureRequest
 ) -> None:

@@ -36,7 +36,6 @@ FEWER: Mapping[str, int] = {
     "tests/bad_bytes/test_damage.py::test_damage": 1,
     "tests/differential/test_as_latest_histories.py::test_the_engine_goes_on_after_rollbacks_as_latest": 1,
     "tests/differential/test_commit_histories.py::test_the_engine_goes_on_after_our_commits": 1,
-    "tests/servers/test_lost_commits.py::test_a_race_of_writers_without_a_lock": 1,
     "tests/unit/operations/test_undo_tags.py::test_an_undo_may_break_at_any_call": 1,
     "tests/unit/operations/test_unsafe_cases.py::test_a_rollback_at_every_step_of_an_expiry": 1,
     "tests/differential/test_expire_snapshots.py::test_the_same_files_survive": 2,
