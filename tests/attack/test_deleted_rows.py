@@ -17,8 +17,7 @@ from lakesweep.table.documents import read_schema
 from tests.support.faulty_store import Switch
 from tests.support.live_records import document_of
 from tests.support.metadata_schemas import INDEX_MANIFEST
-from tests.support.row_world import RowWorld
-from tests.unit.operations.undo.test_deleted_rows import as_latest
+from tests.support.row_world import RowWorld, as_latest
 
 
 class Once(Switch):

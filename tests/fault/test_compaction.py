@@ -11,7 +11,7 @@ import pytest
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
-from tests.fault.test_deleted_rows import CATALOG, Busy, did, scan
+from tests.fault.rows_at_work import CATALOG, Busy, did, scan
 from tests.support.acting import Acting
 from tests.support.every import EVERY
 from tests.support.faulty_store import MODES, ProcessDeathError, Switch
@@ -154,7 +154,7 @@ def check(done: Scene, at: int, mode: str, where: str) -> None:
     assert all(path.startswith(LEFT) for path in leftovers), leftovers
     assert before.items() - {"snapshot/LATEST": before["snapshot/LATEST"]}.items() <= world.etags().items(), where
     world.wait()
-    scan(world, leftovers)
+    scan(world, leftovers, scene())
     assert world.merge().status == ("nothing_to_do" if is_there else "done"), where
     assert (world.rows(), len(world.ids())) == (rows, len(done.ids())), f"{where}: one commit is enough"
     judge(world, where)

@@ -12,6 +12,7 @@ import pytest
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
+from tests.fault.rows_at_work import CATALOG, Busy, did, scan
 from tests.support.acting import Acting
 from tests.support.every import EVERY
 from tests.support.faulty_store import MODES, Interleaved, ProcessDeathError, Switch
@@ -20,7 +21,6 @@ from tests.support.reader import TableReader, read_all
 from tests.support.row_world import LOCKED, UNLOCKED, RowWorld
 from tests.support.world import HOUR_MS
 
-CATALOG = {"catalog_type": "filesystem", "catalog_lock": True}
 STEP = 1 if EVERY == 1 else 2
 """Of the places where a run breaks."""
 
@@ -107,15 +107,6 @@ ENDS_OURS = ("rolls back", "expires")
 """Those that may take away what a commit is built on, or what an undo has to read, so that a run is refused."""
 
 
-def did(act: Callable[[], object]) -> bool:
-    """Act, and tell whether that changed the table."""
-    try:
-        report = act()
-    except MaintenanceError as error:
-        return "is committed" in str(error)
-    return not isinstance(report, RunReport) or report.status in ("done", "partial")
-
-
 def orders(ours: Ours, other: Callable[[Scene], object]) -> set[tuple[int, ...]]:
     """Return what is left if one acts after the other, in both orders."""
     found = set()
@@ -198,24 +189,11 @@ def check(ours: Ours, done: Scene, at: int, mode: str, where: str) -> None:
     assert all(path.startswith(("index/index-", "manifest/")) for path in leftovers), leftovers
     assert before.keys() <= world.keys(), where
     world.wait()
-    scan(world, leftovers)
+    scan(world, leftovers, scene())
     assert ours(world, Switch()).status in (("nothing_to_do",) if is_there else ("done", "partial")), where
     assert world.rows() == done.rows(), where
     assert len(world.ids()) == len(done.ids()), f"{where}: one commit is enough"
     judge(world, where, grows=ours is OURS["delete-rows"])
-
-
-def scan(world: Scene, leftovers: set[str]) -> None:
-    """Scan for orphans: of the usual age there are none, and of any age these are all."""
-    kept = world.keys()
-    assert world.run("remove-orphan-files").status == "nothing_to_do"
-    assert world.keys() == kept
-    other = scene()
-    other.store, other.control = world.copy().store, world.copy().control
-    report = other.run("remove-orphan-files", older_than="0 s", no_writers="the only writer is dead")
-    assert report.status == ("done" if leftovers else "nothing_to_do"), report
-    assert kept - other.keys() == leftovers
-    read_all(other.store)
 
 
 @pytest.mark.parametrize("seed", range(2 if EVERY > 1 else 6))
@@ -248,19 +226,6 @@ def test_two_deleters_take_turns(seed: int) -> None:
         everything = {4, 5, 6, 7, 9, 10, 21, 22, 31, 32, 33}
         assert world.rows() == sorted(everything - gone), reports
         judge(world, f"seed {seed}", grows=True)
-
-
-class Busy(Switch):
-    """Lets others act before many requests of a run."""
-
-    def __init__(self, act: Callable[[], object], random_: Random, share: float) -> None:
-        super().__init__()
-        self._act, self._random, self._share = act, random_, share
-
-    def _run(self, name: str, call: Callable[[], object]) -> object:
-        if self._random.random() < self._share:
-            self._act()
-        return super()._run(name, call)
 
 
 @pytest.mark.parametrize("seed", range(4 if EVERY > 1 else 40))

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.functions.rows_job import NAME, VECTORS, document_at, environment, job, run_job
 from tests.functions.stacked import Stacked, stacked
-from tests.functions.test_rows_job import NAME, VECTORS, document_at, environment, job, run_job
 from tests.support.iam import assert_allowed, role
 from tests.support.rows_read import read_rows
 

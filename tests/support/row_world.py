@@ -323,3 +323,9 @@ def _avro(schema: Any, records: list[dict[str, Any]]) -> bytes:
     target = io.BytesIO()
     fastavro.writer(target, schema, records, codec="zstandard")
     return target.getvalue()
+
+
+def as_latest(world: RowWorld, snapshot_id: int) -> None:
+    """Commit an older version on top."""
+    catalog = {"catalog_type": "filesystem", "catalog_lock": True}
+    world.run("rollback", snapshot=snapshot_id, as_latest=True, status="done", **catalog)

@@ -17,9 +17,9 @@ from lakesweep.model.report import RunReport
 from lakesweep.operations.compaction.arguments import CompactArguments
 from lakesweep.operations.compaction.compact import compact
 from tests.support.deleting import DECLARED, DeletingTable
+from tests.support.row_damage import DAMAGES, scene
 from tests.support.row_world import RowWorld, compacted
 from tests.support.rows_read import read_rows
-from tests.unit.operations.rows.test_bad_input import DAMAGES, scene
 
 UNSEEN = ("a longer index file", "another container")
 """Around vectors that are whole; a compaction copies none of them, so it is as good a cure as any."""

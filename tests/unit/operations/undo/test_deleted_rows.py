@@ -10,7 +10,7 @@ import pytest
 from lakesweep.errors import MaintenanceError
 from tests.support.deleting import DeletingTable
 from tests.support.live_records import document_of, live_records
-from tests.support.row_world import LOCKED, RowWorld, returned
+from tests.support.row_world import LOCKED, RowWorld, as_latest, returned
 from tests.unit.cli.command_line import call
 from tests.unit.operations.repair.repair_world import refusal_of
 
@@ -23,12 +23,6 @@ def scene(**table: Any) -> tuple[RowWorld, str]:
     world.append(21, 22, dt="e")
     world.deleted("id = 1")
     return world, world.deleted("id IN (2, 3, 12)")
-
-
-def as_latest(world: RowWorld, snapshot_id: int) -> None:
-    """Commit an older version on top."""
-    catalog = {"catalog_type": "filesystem", "catalog_lock": True}
-    world.run("rollback", snapshot=snapshot_id, as_latest=True, status="done", **catalog)
 
 
 @pytest.mark.parametrize("wide", [False, True], ids=["32 bit", "64 bit"])
