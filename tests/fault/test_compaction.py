@@ -4,6 +4,7 @@ Rows stay whatever happens: what is there at the end is what the others would ha
 twice, and none is reborn. What a run leaves behind are young orphans.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from random import Random
 
@@ -206,6 +207,33 @@ def test_nothing_is_named_again_after_a_rollback() -> None:
     assert acting.has_acted and written and report.status == "done", report
     judge(world, "after a rollback")
     assert not {path.rpartition("/")[2] for path in written} & set(world.live())
+
+
+def test_a_schema_that_comes_meanwhile() -> None:
+    """The new files have the columns of the former one, so they are not committed."""
+    world = scene()
+    document, former = json.loads(world.store.read("schema/schema-0").data), world.ids()
+
+    def act() -> None:
+        world.store.put("schema/schema-1", json.dumps({**document, "id": 1}).encode())
+        world.append(41)
+
+    acting = Acting(lambda call: call.startswith("table put manifest/manifest-list"), act)
+    report = world.merge(acting)
+    assert report.refusal is not None and "schema 1 came" in report.refusal.message, report
+    assert world.ids() == [*former, former[-1] + 1]
+    assert world.merge().status == "done"
+    judge(world, "a schema")
+
+
+def test_vectors_of_files_that_are_gone_are_not_copied() -> None:
+    """Beside one, Paimon refuses commits about other files."""
+    world = scene()
+    world.append(11, 12)
+    world.deleted("id IN (4, 11)")
+    world.overwrite(*of(world, 12), dangles=True)
+    assert world.merge(partitions=("dt=d",)).status == "done"
+    assert world.vectors().keys() <= set(world.live())
 
 
 @pytest.mark.parametrize("seed", range(2 if EVERY > 1 else 40))
