@@ -279,4 +279,6 @@ def _sorted(value: Any, type_: DataType) -> Any:
             return [_sorted(each, type_.children[0]) for each in value]
         case "MAP":
             return sorted(([key, _sorted(each, type_.children[1])] for key, each in value), key=json.dumps)
+        case "MULTISET":
+            return sorted(value, key=json.dumps)
     return value

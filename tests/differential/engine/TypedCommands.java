@@ -13,9 +13,12 @@ import org.apache.paimon.data.InternalArray;
 import org.apache.paimon.data.InternalMap;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.data.Timestamp;
+import org.apache.paimon.data.serializer.InternalRowSerializer;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.local.LocalFileIO;
+import org.apache.paimon.predicate.Predicate;
+import org.apache.paimon.predicate.PredicateBuilder;
 import org.apache.paimon.schema.Schema;
 import org.apache.paimon.schema.SchemaChange;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
@@ -25,6 +28,7 @@ import org.apache.paimon.table.sink.BatchTableWrite;
 import org.apache.paimon.table.sink.BatchWriteBuilder;
 import org.apache.paimon.table.sink.CommitMessage;
 import org.apache.paimon.table.source.ReadBuilder;
+import org.apache.paimon.table.source.Split;
 import org.apache.paimon.types.ArrayType;
 import org.apache.paimon.types.DataType;
 import org.apache.paimon.types.DataTypeJsonParser;
@@ -41,6 +45,7 @@ class TypedCommands {
         commands.put("typed_alter", TypedCommands::alter);
         commands.put("typed_put", TypedCommands::put);
         commands.put("typed_rows", TypedCommands::rows);
+        commands.put("typed_filters", TypedCommands::filters);
     }
 
     /** columns [[name, type as in schema documents]...], primary_keys, partition_keys, options. */
@@ -146,6 +151,56 @@ class TypedCommands {
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("columns", columns);
         result.put("rows", rows);
+        return result;
+    }
+
+    /**
+     * literals [[column, [value...]]...]: whether each filter of a column finds what a look at every row finds. Returns
+     * {filters: how many were tried, empty: of how many the scan opens no file, wrong: [what differs...]}.
+     */
+    static Object filters(JsonNode c) throws Exception {
+        FileStoreTable table = EngineDriver.table(c);
+        RowType type = table.rowType();
+        List<InternalRow> rows = new ArrayList<>();
+        InternalRowSerializer copier = new InternalRowSerializer(type);
+        table.newReadBuilder().newRead().createReader(table.newReadBuilder().newScan().plan().splits())
+                .forEachRemaining(row -> rows.add(copier.copy(row)));
+        List<String> wrong = new ArrayList<>();
+        int tried = 0, empty = 0;
+        for (JsonNode stated : c.get("literals")) {
+            int column = type.getFieldIndex(stated.get(0).asText());
+            PredicateBuilder builder = new PredicateBuilder(type);
+            List<Predicate> predicates = new ArrayList<>();
+            predicates.add(builder.isNull(column));
+            predicates.add(builder.isNotNull(column));
+            for (JsonNode json : stated.get(1)) {
+                Object literal = value(json, type.getTypeAt(column));
+                predicates.add(builder.equal(column, literal));
+                predicates.add(builder.notEqual(column, literal));
+                predicates.add(builder.lessThan(column, literal));
+                predicates.add(builder.lessOrEqual(column, literal));
+                predicates.add(builder.greaterThan(column, literal));
+                predicates.add(builder.greaterOrEqual(column, literal));
+            }
+            for (Predicate predicate : predicates) {
+                List<String> expected = new ArrayList<>(), found = new ArrayList<>();
+                for (InternalRow row : rows) if (predicate.test(row)) expected.add(shown(row, type).toString());
+                ReadBuilder filtered = table.newReadBuilder().withFilter(predicate);
+                List<Split> splits = filtered.newScan().plan().splits();
+                filtered.newRead().executeFilter().createReader(splits)
+                        .forEachRemaining(row -> found.add(shown(row, type).toString()));
+                tried++;
+                if (splits.isEmpty()) empty++;
+                Collections.sort(expected);
+                Collections.sort(found);
+                if (!expected.equals(found))
+                    wrong.add(predicate + ": expected " + expected.size() + " rows, found " + found.size());
+            }
+        }
+        Map<String, Object> result = new LinkedHashMap<>();
+        result.put("filters", tried);
+        result.put("empty", empty);
+        result.put("wrong", wrong);
         return result;
     }
 
