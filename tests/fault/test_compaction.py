@@ -12,6 +12,8 @@ import pytest
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
+from lakesweep.operations.compaction.arguments import CompactArguments
+from lakesweep.operations.compaction.compact import compact
 from tests.fault.rows_at_work import CATALOG, Busy, did, scan
 from tests.support.acting import Acting
 from tests.support.every import EVERY
@@ -19,6 +21,7 @@ from tests.support.faulty_store import MODES, ProcessDeathError, Switch
 from tests.support.live_records import document_of
 from tests.support.reader import TableReader, read_all
 from tests.support.row_world import LOCKED, UNLOCKED, RowWorld, compacted
+from tests.support.rows_read import read_rows
 from tests.support.world import HOUR_MS
 
 LEFT = ("index/index-", "manifest/", "dt=d/bucket-0/data-", "dt=e/bucket-0/data-")
@@ -55,11 +58,18 @@ def of(world: Scene, *ids: int) -> list[str]:
     return [name for name, rows in world.rows_by_file().items() if set(ids) & set(rows)]
 
 
+def _compact_and_expire(world: Scene) -> object:
+    """Delete data files that a run may be about to read."""
+    world.compact(*of(world, 4, 5, 6, 7, 9, 10))
+    return world.expire(1, status="done")
+
+
 OTHERS: Mapping[str, Callable[[Scene], object]] = {
     "appends": lambda world: world.append(41, 42),
     "deletes a row": lambda world: world.delete("id IN (5, 32)"),
     "deletes every row of a file": lambda world: world.delete("id IN (31, 32, 33)"),
     "compacts one partition": lambda world: world.compact(*of(world, 4, 5, 6, 7, 9, 10)),
+    "compacts, and expires": _compact_and_expire,
     "compacts as well": lambda world: world.merge(catalog=UNLOCKED),
     "overwrites a file": lambda world: world.overwrite(*of(world, 22)),
     "leaves a vector behind": lambda world: world.overwrite(*of(world, 7), dangles=True),
@@ -71,7 +81,7 @@ OTHERS: Mapping[str, Callable[[Scene], object]] = {
     "compacts manifests": lambda world: world.run("compact-manifest", **CATALOG),
     "undoes a deletion": lambda world: world.undo(world.second),
 }
-MAY_END_OURS = ("rolls back", "expires")
+MAY_END_OURS = ("rolls back", "expires", "compacts, and expires")
 
 
 def allowed_after(other: Callable[[Scene], object]) -> set[tuple[int, ...]]:
@@ -236,6 +246,18 @@ def test_vectors_of_files_that_are_gone_are_not_copied() -> None:
     assert world.vectors().keys() <= set(world.live())
 
 
+def test_a_branch_is_compacted_alone() -> None:
+    """Main keeps its files and vectors, which the branch shared."""
+    world = scene()
+    assert world.run("create-tag", tag="t").status == "done"
+    assert world.run("create-branch", branch="b", tag="t").status == "done"
+    before = world.rows(), world.vectors(), world.ids()
+    report = compact(world.maintainer(branch="b").table, CompactArguments(LOCKED, full=True), execute=True)
+    assert (report.status, compacted(report).written_files) == ("done", 2), report
+    assert (world.rows(), world.vectors(), world.ids()) == before
+    assert sorted(row["id"] for row in read_rows(world.store, branch="b")) == before[0]
+
+
 @pytest.mark.parametrize("seed", range(2 if EVERY > 1 else 40))
 def test_many_at_once(seed: int) -> None:
     """Every row that no committed deletion or overwrite took is there once, whatever came in between."""
@@ -248,7 +270,7 @@ def test_many_at_once(seed: int) -> None:
         world.append(*ids, dt=random_.choice("de"))
         there.update(ids)
 
-    def compact() -> None:
+    def engine() -> None:
         dt = (random_.choice("de"),)
         names = [each for each in world.know() if world.files[each].partition == dt]
         if names:
@@ -269,7 +291,7 @@ def test_many_at_once(seed: int) -> None:
     def merge() -> None:
         did(lambda: world.merge(catalog=random_.choice((LOCKED, UNLOCKED))))
 
-    acts = (append, append, append, compact, overwrite, delete, delete, merge)
+    acts = (append, append, append, engine, overwrite, delete, delete, merge)
 
     def act() -> None:
         random_.choice(acts)()

@@ -20,7 +20,7 @@ def deployed() -> Stacked:
 
 def ask(deployed: Stacked, **words: object) -> dict[str, str]:
     """Ask for a compaction, and let the function start the job."""
-    given = {"partition": ["dt=d0"], "full": True, "catalog_type": "filesystem"}
+    given = {"partition": ["dt=d0", "dt=d1"], "full": True, "catalog_type": "filesystem"}
     event = {"operation": "compact", "table": deployed.location(NAME), "arguments": given, **words}
     answer: dict[str, str] = deployed.invoke("on_demand", event).value
     assert answer["status"] == "queued", answer
@@ -41,7 +41,7 @@ def test_data_files_are_written_under_the_role_of_the_job(deployed: Stacked, mon
     assert job(deployed, answer)["state"] == "executed"
     result = document_at(deployed, answer["result"])
     assert (result["status"], result["run_id"], result["refusal"]) == ("done", answer["run_id"], None)
-    assert (result["commits"]["files"], result["commits"]["written"]["files"]) == (3, 1)
+    assert (result["commits"]["files"], result["commits"]["written"]["files"]) == (6, 2)
     assert document_at(deployed, answer["report"])["report"]["run_id"] == answer["run_id"]
     newest = deployed.snapshots(NAME)[-1]
     with environment(deployed, monkeypatch):
@@ -58,7 +58,7 @@ def test_a_dry_run_has_the_role_that_plans(deployed: Stacked, monkeypatch: pytes
     assert_allowed(role(deployed.stack, "SparkPlannerRole"), calls)
     assert {entry.key: entry.etag for entry in deployed.store(NAME).list("")} == before
     assert job(deployed, answer)["state"] == "planned"
-    assert document_at(deployed, answer["result"])["commits"]["files"] == 3
+    assert document_at(deployed, answer["result"])["commits"]["files"] == 6
 
 
 @pytest.mark.parametrize(
