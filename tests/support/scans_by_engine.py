@@ -15,7 +15,8 @@ from lakesweep.control.plans import load_part
 from lakesweep.control.quarantine import read_quarantine
 from lakesweep.model.plan import Plan, order_problem
 from lakesweep.model.scans import OrphanArguments
-from lakesweep.operations.orphans import local as remove_orphan_files
+from lakesweep.operations.orphans import remove
+from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store
@@ -60,14 +61,12 @@ def scans() -> dict[str, Callable[..., object]]:
 
 def plan_by(other: Planner, patch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Have a test planned by another engine, beside the local one where that sees the same."""
-    local = remove_orphan_files.plan_remove_orphan_files
-
     def plan(table: Table, arguments: OrphanArguments) -> Plan:
         area = require_area(table)
         if not _is_quiet(table.store) or request.node.originalname in _CHANGES_WHILE_IT_SLEEPS:
             return _loaded(area, other(table, arguments))
         apart = ControlArea(_copy_of(area.store), area.table)
-        expected = ask(lambda: local(replace(table, area=apart, sleep=lambda _: None), arguments), apart)
+        expected = ask(lambda: plan_remove_orphan_files(replace(table, area=apart, sleep=lambda _: None), arguments), apart)
         found = ask(lambda: other(table, arguments), area)
         assert differences(expected, found) == {}
         if arguments.quarantine_ms is not None and expected.plan is not None:
@@ -77,7 +76,7 @@ def plan_by(other: Planner, patch: pytest.MonkeyPatch, request: pytest.FixtureRe
             raise found.error
         return _loaded(area, found.plan)
 
-    patch.setattr(remove_orphan_files, "plan_remove_orphan_files", plan)
+    patch.setattr(remove, "plan_remove_orphan_files", plan)
 
 
 def _loaded(area: ControlArea, plan: Plan) -> Plan:
