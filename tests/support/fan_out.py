@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from lakesweep import errors
-from lakesweep.control.area import ControlArea
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.plan import Plan
 from lakesweep.model.scans import OrphanArguments
@@ -235,7 +234,7 @@ class FanOut:
         return replace(
             self.table,
             store=wrap(self.table.store, "table"),
-            area=ControlArea(wrap(area.store, "control"), area.table),
+            area=replace(area, store=wrap(area.store, "control")),
             open_store=lambda location: wrap(self.table.open_store(location), "outside"),
             counter=RequestCounter(),
             memory=MetadataCache(),

@@ -86,6 +86,7 @@ FEWER: Mapping[str, int] = {
     "tests/unit/operations/test_undo.py::test_any_call_may_break": 2,
     "tests/unit/reading/test_formats.py::test_damaged_orc": 1,
     "tests/unit/fan_out/test_equal_random.py::test_engines_agree_on_random_tables": 1,
+    "tests/unit/fan_out/test_scans_in_memory.py::test_a_plan_of_much_of_the_table_asks_first": 1,
     "tests/unit/test_mutations.py::test_a_mutation_changes_one_place_of_code_that_still_parses": 1000,
 }
 """How many cases are taken of tests that take very long, or hardly any time."""

@@ -5,8 +5,10 @@ parts. Where nothing happens while a table is looked at, both engines plan it an
 say.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import wraps
 
 import pytest
 
@@ -36,14 +38,27 @@ _OF_THE_LOCAL_ENGINE = frozenset(
         "test_what_is_not_owned_is_counted_and_not_kept_in_memory",
         "test_the_table_is_listed_while_its_roots_are_read",
         "test_a_memory_that_is_damaged_knows_nothing",  # looks for its document by a name that parts have, too
+        # The other engines list no small table as a whole, and these count such requests.
+        "test_what_is_no_table_is_not_listed",
+        "test_a_table_without_roots_is_not_listed",
+        # These collect roots, and make no plan.
+        "test_one_collection_sees_what_moves_forward",
+        "test_a_tag_that_is_replaced_in_place_is_another_root",
     }
 )
 _CHANGES_WHILE_IT_SLEEPS = frozenset({"test_a_hollow_snapshot_that_goes"})
 Planner = Callable[[Table, OrphanArguments], Plan]
 
 
-def scans() -> dict[str, Callable[..., object]]:
-    """Return the tests by name."""
+def scans(
+    without: frozenset[str] = frozenset(), long: frozenset[str] = frozenset()
+) -> dict[str, Callable[..., object]]:
+    """Return the tests by name.
+
+    Args:
+        without: Names of tests of what this engine does in another way.
+        long: Names of tests that take long with this engine; `make test` leaves them out.
+    """
     found: dict[str, Callable[..., object]] = {}
     for module in (
         test_scans_of_files,
@@ -53,21 +68,45 @@ def scans() -> dict[str, Callable[..., object]]:
         test_collections,
     ):
         for name, test in vars(module).items():
-            if name.startswith("test_") and callable(test) and name not in _OF_THE_LOCAL_ENGINE:
+            if name.startswith("test_") and callable(test):
                 assert name not in found, name
-                found[name] = test
-    return found
+                found[name] = _long(test) if name in long else test
+    left_out = _OF_THE_LOCAL_ENGINE | without
+    assert left_out | long <= found.keys(), f"no such test: {sorted((left_out | long) - found.keys())}"
+    return {name: test for name, test in found.items() if name not in left_out}
 
 
-def plan_by(other: Planner, patch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Have a test planned by another engine, beside the local one where that sees the same."""
+def _long(test: Callable[..., object]) -> Callable[..., object]:
+    """Return a copy of a test that is marked, so that the local engine's own is not."""
+
+    @wraps(test)
+    def copied(*given: object, **named: object) -> object:
+        return test(*given, **named)
+
+    return pytest.mark.long(copied)
+
+
+@contextmanager
+def planned_by(other: Planner, patch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Have a test planned by another engine, beside the local one where that sees the same.
+
+    A test that the other engine plans nothing of fails: it would show something of the local engine alone.
+    """
+    calls = 0
+
+    def counted(table: Table, arguments: OrphanArguments) -> Plan:
+        nonlocal calls
+        calls += 1
+        return other(table, arguments)
+
     def plan(table: Table, arguments: OrphanArguments) -> Plan:
         area = require_area(table)
         if not _is_quiet(table.store) or request.node.originalname in _CHANGES_WHILE_IT_SLEEPS:
-            return _loaded(area, other(table, arguments))
+            return _loaded(area, counted(table, arguments))
         apart = ControlArea(_copy_of(area.store), area.table)
-        expected = ask(lambda: plan_remove_orphan_files(replace(table, area=apart, sleep=lambda _: None), arguments), apart)
-        found = ask(lambda: other(table, arguments), area)
+        beside = replace(table, area=apart, sleep=lambda _: None)
+        expected = ask(lambda: plan_remove_orphan_files(beside, arguments), apart)
+        found = ask(lambda: counted(table, arguments), area)
         assert differences(expected, found) == {}
         if arguments.quarantine_ms is not None and expected.plan is not None:
             assert read_quarantine(apart) == read_quarantine(area)
@@ -77,6 +116,8 @@ def plan_by(other: Planner, patch: pytest.MonkeyPatch, request: pytest.FixtureRe
         return _loaded(area, found.plan)
 
     patch.setattr(remove, "plan_remove_orphan_files", plan)
+    yield
+    assert calls, "expected a plan of the other engine, found that it was never asked"
 
 
 def _loaded(area: ControlArea, plan: Plan) -> Plan:

@@ -7,12 +7,13 @@ watched, paged or broken. That Spark keeps its promises is for the tests that ru
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 import pytest
 
+from lakesweep.control.area import ControlArea
 from lakesweep.model.plan import Plan
 from lakesweep.model.scans import OrphanArguments
 from lakesweep.runs.execution import require_area
@@ -87,8 +88,13 @@ def stand_in_plan(
         known = {table.ref.location: table.store, area.store.location: area.store}
         return known.get(location) or table.open_store(location)
 
+    def area_of(control: Store, _: Store, root: str = area.root) -> ControlArea:
+        """Return the driver's: tests may leave out the endpoint of a table in S3, with control documents in memory."""
+        return replace(area, store=control, root=root)
+
     session: Any = StandIn(seed)
     with patch.context() as patched:
         patched.setattr(tasks, "open_store", open_store)
+        patched.setattr(tasks, "area_of", area_of)
         patched.setattr(shuffle, "BATCH_ROWS", session.random.choice((1, 2, 3, 10, 1000)))
         return SparkScan(session, StoreSettings(), scan_id).plan(table, arguments)
