@@ -17,6 +17,8 @@ from lakesweep.operations.writing.statistics import Statistics
 
 _ID = b"PARQUET:field_id"
 _DIGITS_OF_64_BITS = 18
+_TRIED_ROWS = 20_000
+"""So many rows of a file say which columns get dictionaries, as in Java, whose first page they are."""
 _TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ")
 
 
@@ -127,24 +129,27 @@ def _cast(batch: Any, schema: Any) -> Any:
 
 class _File:
     def __init__(self, name: str, fields: Sequence[DataField], writing: Writing) -> None:
+        self._name, self._rows, self._stats = name, 0, Statistics(fields, writing)
+        self._sink = load_arrow().BufferOutputStream()
+        self._codec, self._level = writing.codec, writing.level
+        self._is_long = any(unit == "ns" for field in fields for unit in _units(field.type))
+        self._writer: Any = None
+
+    def _opened(self, first: Any) -> Any:
+        """Return the writer of a file with this first row group."""
         from pyarrow import parquet
 
-        arrow = load_arrow()
-        schema = parquet_schema(fields)
-        self._name, self._rows, self._stats = name, 0, Statistics(fields, writing)
-        self._sink = arrow.BufferOutputStream()
-        is_long = any(unit == "ns" for field in fields for unit in _units(field.type))
-        self._writer = parquet.ParquetWriter(
+        return parquet.ParquetWriter(
             self._sink,
-            schema,
-            compression=writing.codec,
-            compression_level=writing.level,
+            first.schema,
+            compression=self._codec,
+            compression_level=self._level,
             store_decimal_as_integer=True,
             store_schema=False,
-            use_deprecated_int96_timestamps=is_long,
+            use_deprecated_int96_timestamps=self._is_long,
             use_compliant_nested_type=True,
-            use_dictionary=_with_dictionaries(schema),
-            write_statistics=_has_statistics(schema),
+            use_dictionary=_with_dictionaries(first),
+            write_statistics=_has_statistics(first.schema),
         )
 
     @property
@@ -155,6 +160,7 @@ class _File:
 
     def write(self, group: Any) -> None:
         """Write one row group."""
+        self._writer = self._writer or self._opened(group)
         for batch in group.to_batches():
             self._stats.add(batch)
         self._rows += group.num_rows
@@ -166,12 +172,24 @@ class _File:
         return FileBytes(self._name, self._sink.getvalue(), self._rows, self._stats.result())
 
 
-def _with_dictionaries(schema: Any) -> list[str]:
-    """Return the paths of the columns that may have dictionaries: all but wide decimals.
+def _with_dictionaries(first: Any) -> list[str]:
+    """Return the paths of the columns that get dictionaries: those that need less room so, but no wide decimals.
 
     Paimon's readers look for such a decimal in a dictionary by other bytes than it has there, and find no row.
     """
-    return [path for field in schema for path in _paths(field, field.name)]
+    pairs = zip(first.schema, first.columns, strict=True)
+    return [path for field, column in pairs if _repeats(column) for path in _paths(field, field.name)]
+
+
+def _repeats(column: Any) -> bool:
+    """Tell whether the first values of a column need less room with a dictionary; of a nested one nobody knows."""
+    from pyarrow import compute
+
+    if column.type.num_fields:
+        return True
+    some = column.slice(0, _TRIED_ROWS)
+    size, distinct = float(some.nbytes), int(compute.count_distinct(some).as_py())
+    return distinct * size / len(some) + distinct.bit_length() * len(some) / 8 < size
 
 
 def _paths(field: Any, path: str) -> Iterator[str]:

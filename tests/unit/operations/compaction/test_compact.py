@@ -108,22 +108,25 @@ def test_statistics_of_a_new_file_rule_out_what_it_has_not(table: DeletingTable)
         assert (chosen.new_read().to_arrow(splits).num_rows if splits else 0) == rows
 
 
-def test_wide_decimals_have_no_dictionary() -> None:
-    """Paimon looks for such a value in a dictionary by other bytes than pyarrow writes there, and finds no row."""
+def test_columns_with_a_dictionary() -> None:
+    """None that does not repeat its values, as in Java, and none of wide decimals.
+
+    Paimon looks for such a decimal in a dictionary by other bytes than pyarrow writes there, and finds no row.
+    """
     import pyarrow as pa
     from pyarrow import parquet
 
-    types = {"wide": "DECIMAL(20, 6)", "narrow": "DECIMAL(18, 0)", "text": "STRING"}
+    types = {"wide": "DECIMAL(20, 6)", "narrow": "DECIMAL(18, 0)", "text": "STRING", "all": "BIGINT"}
     fields = [
         DataField(number, name, parse_data_type(type_, "a test")) for number, (name, type_) in enumerate(types.items())
     ]
-    values = ([Decimal(1)] * 50, [Decimal(1)] * 50, ["a"] * 50)
+    values = ([Decimal(1)] * 50, [Decimal(1)] * 50, ["a"] * 50, list(range(50)))
     arrays = [pa.array(each, arrow_type(field.type)) for each, field in zip(values, fields, strict=True)]
     batch = pa.RecordBatch.from_arrays(arrays, names=list(types))
     schema = TableSchema(0, 3, tuple(fields), (), (), {}, 0, None)
     (made,) = parquet_files([batch], fields, writing_of(schema, fields))
     group = parquet.ParquetFile(pa.BufferReader(made.body)).metadata.row_group(0)
-    assert [group.column(number).has_dictionary_page for number in range(3)] == [False, True, True]
+    assert [group.column(number).has_dictionary_page for number in range(4)] == [False, True, True, False]
 
 
 @pytest.mark.parametrize("partition", ["dt=a", "dt=b"])
