@@ -349,6 +349,10 @@ bench-read: install jars ## Measure reading a version on Spark beside Spark's ow
 bench-delete-rows: install jars ## Measure deleting rows on Spark beside the Java engine
 	@$(BIN)/python -m benchmarks.delete_rows $(ARGS)
 
+.PHONY: bench-compact
+bench-compact: install jars ## Measure compacting data files on Spark beside the Java engine
+	@$(BIN)/python -m benchmarks.compact $(ARGS)
+
 .PHONY: bench-fan-out
 bench-fan-out: install ## Measure the scan for orphan files by functions, beside that of one process (needs versitygw)
 	@$(BIN)/python -m benchmarks.fan_out $(ARGS)
