@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakesweep.cli.command import Typed, command
 from lakesweep.cli.run_id import RUN_ID, leaving, of_run
 from lakesweep.runs.parameters import compaction as given
-from lakesweep.runs.session import Table
+
+if TYPE_CHECKING:
+    from lakesweep.runs.session import Table
 
 
 @command(
@@ -28,7 +30,7 @@ def compact(typed: Typed) -> int:
     extra `read`. Prints the plan, and changes nothing without --execute.
     """
 
-    def completed(table: Table, values: Mapping[str, Any]) -> tuple[Table, Mapping[str, Any]]:
+    def completed(table: "Table", values: Mapping[str, Any]) -> "tuple[Table, Mapping[str, Any]]":
         from lakesweep.cli.engines import compaction_engine
 
         engine = compaction_engine(typed.place, table, values.get("engine"))

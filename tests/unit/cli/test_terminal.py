@@ -33,6 +33,7 @@ FOR_HELP = [
     "runs.parameters",
     "runs.parameters.age",
     "runs.parameters.commits",
+    "runs.parameters.compaction",
     "runs.parameters.manifests",
     "runs.parameters.parameter",
     "runs.parameters.partitions",
