@@ -6,6 +6,7 @@ import json
 import math
 import time
 import tracemalloc
+from datetime import UTC, datetime
 from typing import Any
 
 import fastavro
@@ -331,3 +332,12 @@ def test_any_json_for_a_schema(schema: object) -> None:
         rows(container(schema, [(1, b"\0")]), Want("a"))
     except (FormatError, UnsupportedFormatError):
         pass
+
+
+def test_a_time_of_orc_is_the_number_that_avro_has() -> None:
+    """Also before 1970, and with a zone, as fastavro reads it."""
+    want = Want("t", "int")
+    for text, milliseconds in (("2025-05-19T15:56:54.955", 1747670214955), ("1969-12-31T23:59:59.999", -1)):
+        naive = datetime.fromisoformat(text)
+        assert project({"t": naive}, (want,), "p") == (milliseconds,)
+        assert project({"t": naive.replace(tzinfo=UTC)}, (want,), "p") == (milliseconds,)

@@ -7,7 +7,7 @@ continue, one of them finds the other's write. The steps it took before that are
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from lakesweep.aws.emr import JobKind
+from lakesweep.aws.emr import ENTRY_POINTS, JobKind
 from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
 from lakesweep.format.codec import Text, from_json, to_json
@@ -94,7 +94,11 @@ def read_job(area: ControlArea, scan_id: str) -> tuple[JobDocument, str]:
         FormatError: It is damaged, or of a later version.
     """
     body, path = area.read(job_name(scan_id)), area.path(job_name(scan_id))
-    return from_json(JobDocument, _content(from_json_bytes(body.data, path), path), path), body.etag
+    document = from_json(JobDocument, _content(from_json_bytes(body.data, path), path), path)
+    names = sorted(ENTRY_POINTS.keys() - {"plan", "execute"})
+    if document.operation not in (names if document.kind == "run" else [None]):
+        raise wrong_type(path, "operation", f"one of {', '.join(names)} for the kind run alone", document.operation)
+    return document, body.etag
 
 
 def write_job(area: ControlArea, document: JobDocument, etag: str | None) -> str:

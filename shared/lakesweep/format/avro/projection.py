@@ -13,6 +13,7 @@ used.
 
 import struct
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -30,6 +31,7 @@ __all__ = ["Row", "Want", "compile_decoder", "project", "read_blocks", "read_row
 Row = tuple[Any, ...]
 
 _SCHEMA = "the writer's schema"
+_EPOCH = datetime(1970, 1, 1)
 
 
 def read_rows(file: AvroFile, wants: tuple[Want, ...]) -> Iterator[Row]:
@@ -105,6 +107,8 @@ def _project_field(value: object, want: Want, path: str) -> object:
             return tuple(value)
         case "int" if type(value) is int:
             return value
+        case "int" if isinstance(value, datetime):  # ORC has times where Avro has milliseconds
+            return (value.replace(tzinfo=None) - _EPOCH) // timedelta(milliseconds=1)
         case "natural" if type(value) is int and value >= 0:
             return None
         case "bytes" if isinstance(value, bytes):
