@@ -1,13 +1,15 @@
 """What tests share that break commits about rows."""
 
+import itertools
 from collections.abc import Callable
 from random import Random
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
+from lakesweep.runs.committing.catalog import Catalog
 from tests.support.faulty_store import Switch
 from tests.support.reader import read_all
-from tests.support.row_world import RowWorld
+from tests.support.row_world import LOCKED, UNLOCKED, RowWorld
 
 CATALOG = {"catalog_type": "filesystem", "catalog_lock": True}
 
@@ -50,3 +52,39 @@ def scan(world: RowWorld, leftovers: set[str], other: RowWorld) -> None:
     assert report.status == ("done" if leftovers else "nothing_to_do"), report
     assert kept - other.keys() == leftovers
     read_all(other.store)
+
+
+class Crowd:
+    """Others who work on a table at random, and the rows that have to be there."""
+
+    def __init__(self, world: RowWorld, random_: Random) -> None:
+        self.world, self.there = world, set(world.rows())
+        self._random, self._numbers = random_, itertools.count(100)
+
+    def catalog(self) -> Catalog:
+        """Return whether writers take a lock, either way."""
+        return self._random.choice((LOCKED, UNLOCKED))
+
+    def append(self) -> None:
+        ids = [next(self._numbers) for _ in range(self._random.randint(1, 6))]
+        self.world.append(*ids, dt=self._random.choice("de"))
+        self.there.update(ids)
+
+    def compact(self) -> None:
+        """Compact as an engine does."""
+        partition = (self._random.choice("de"),)
+        names = [each for each in self.world.know() if self.world.files[each].partition == partition]
+        if names:
+            self.world.compact(*self._random.sample(names, self._random.randint(1, min(3, len(names)))))
+
+    def overwrite(self) -> None:
+        if names := list(self.world.know()):
+            name = self._random.choice(names)
+            self.there.difference_update(self.world.rows_by_file()[name])
+            self.world.overwrite(name)
+
+    def delete(self, switch: Switch | None = None) -> None:
+        ids = set(self._random.sample(sorted(self.there), min(self._random.randint(1, 4), len(self.there)))) or {0}
+        where = f"id IN ({', '.join(map(str, ids))})"
+        if did(lambda: self.world.delete(where, switch or Switch(), catalog=self.catalog())):
+            self.there.difference_update(ids)

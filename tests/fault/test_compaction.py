@@ -14,7 +14,7 @@ from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.compaction.arguments import CompactArguments
 from lakesweep.operations.compaction.compact import compact
-from tests.fault.rows_at_work import CATALOG, Busy, did, scan
+from tests.fault.rows_at_work import CATALOG, Busy, Crowd, did, scan
 from tests.support.acting import Acting
 from tests.support.every import EVERY
 from tests.support.faulty_store import MODES, ProcessDeathError, Switch
@@ -262,48 +262,27 @@ def test_a_branch_is_compacted_alone() -> None:
 def test_many_at_once(seed: int) -> None:
     """Every row that no committed deletion or overwrite took is there once, whatever came in between."""
     random_, world = Random(seed), scene()
-    there = set(world.rows())
-    numbers = iter(range(100, 10_000))
-
-    def append() -> None:
-        ids = [next(numbers) for _ in range(random_.randint(1, 6))]
-        world.append(*ids, dt=random_.choice("de"))
-        there.update(ids)
-
-    def engine() -> None:
-        dt = (random_.choice("de"),)
-        names = [each for each in world.know() if world.files[each].partition == dt]
-        if names:
-            world.compact(*random_.sample(names, random_.randint(1, min(3, len(names)))))
-
-    def overwrite() -> None:
-        if names := world.live():
-            name = random_.choice(names)
-            there.difference_update(world.rows_by_file()[name])
-            world.overwrite(name)
-
-    def delete() -> None:
-        ids = set(random_.sample(sorted(there), min(random_.randint(1, 4), len(there)))) or {0}
-        where = f"id IN ({', '.join(map(str, ids))})"
-        if did(lambda: world.delete(where, catalog=random_.choice((LOCKED, UNLOCKED)))):
-            there.difference_update(ids)
+    crowd = Crowd(world, random_)
 
     def merge() -> None:
-        did(lambda: world.merge(catalog=random_.choice((LOCKED, UNLOCKED))))
+        did(lambda: world.merge(catalog=crowd.catalog()))
 
-    acts = (append, append, append, engine, overwrite, delete, delete, merge)
+    acts = (
+        *(crowd.append, crowd.append, crowd.append, crowd.compact),
+        *(crowd.overwrite, crowd.delete, crowd.delete, merge),
+    )
 
     def act() -> None:
         random_.choice(acts)()
 
     for _ in range(4):
-        append()
-        append()
+        crowd.append()
+        crowd.append()
         busy = Busy(act, random_, random_.choice((0.03, 0.1)))
         try:
-            report: RunReport | None = world.merge(busy, catalog=random_.choice((LOCKED, UNLOCKED)))
+            report: RunReport | None = world.merge(busy, catalog=crowd.catalog())
         except MaintenanceError:
             report = None
         assert report is None or report.status in ("done", "partial", "stale", "nothing_to_do"), report
-        assert world.rows() == sorted(there)
+        assert world.rows() == sorted(crowd.there)
     judge(world, f"seed {seed}")

@@ -12,13 +12,13 @@ import pytest
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
-from tests.fault.rows_at_work import CATALOG, Busy, did, scan
+from tests.fault.rows_at_work import CATALOG, Busy, Crowd, did, scan
 from tests.support.acting import Acting
 from tests.support.every import EVERY
 from tests.support.faulty_store import MODES, Interleaved, ProcessDeathError, Switch
 from tests.support.interleaving import Turns
 from tests.support.reader import TableReader, read_all
-from tests.support.row_world import LOCKED, UNLOCKED, RowWorld
+from tests.support.row_world import UNLOCKED, RowWorld
 from tests.support.world import HOUR_MS
 
 STEP = 1 if EVERY == 1 else 2
@@ -232,45 +232,23 @@ def test_two_deleters_take_turns(seed: int) -> None:
 def test_many_at_once(seed: int) -> None:
     """Every row that no committed deletion or overwrite took is there once, whatever came in between."""
     random_, world = Random(seed), scene()
-    there = set(world.rows())
-    numbers = iter(range(100, 10_000))
-
-    def append() -> None:
-        ids = [next(numbers) for _ in range(random_.randint(1, 6))]
-        world.append(*ids, dt=random_.choice("de"))
-        there.update(ids)
-
-    def compact() -> None:
-        names = {dt: [each for each in world.live() if world.files[each].partition == (dt,)] for dt in "de"}
-        chosen = names[random_.choice("de")]
-        if chosen:
-            world.compact(*random_.sample(chosen, random_.randint(1, min(2, len(chosen)))))
-
-    def overwrite() -> None:
-        if names := world.live():
-            name = random_.choice(names)
-            there.difference_update(world.rows_by_file()[name])
-            world.overwrite(name)
-
-    def delete(switch: Switch | None = None) -> None:
-        if there:
-            ids = set(random_.sample(sorted(there), random_.randint(1, min(4, len(there)))))
-            where = f"id IN ({', '.join(map(str, ids))})"
-            if did(lambda: world.delete(where, switch or Switch(), catalog=random_.choice((LOCKED, UNLOCKED)))):
-                there.difference_update(ids)
+    crowd = Crowd(world, random_)
 
     def maintain() -> None:
         operation = random_.choice(("clean-deletion-vectors", "compact-manifest"))
         did(lambda: world.run(operation, **CATALOG))
 
-    acts = (append, append, compact, compact, overwrite, delete, delete, maintain)
+    acts = (
+        *(crowd.append, crowd.append, crowd.compact, crowd.compact),
+        *(crowd.overwrite, crowd.delete, crowd.delete, maintain),
+    )
 
     def act() -> None:
         random_.choice(acts)()
 
     for _ in range(6):
-        delete(Busy(act, random_, random_.choice((0.03, 0.1))))
-        assert world.rows() == sorted(there)
+        crowd.delete(Busy(act, random_, random_.choice((0.03, 0.1))))
+        assert world.rows() == sorted(crowd.there)
     judge(world, f"seed {seed}", grows=True)
 
 

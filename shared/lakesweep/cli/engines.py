@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -175,30 +176,29 @@ def rows_engine(place: Place, table: Table, engine: str | None) -> "RowsEngine |
     Raises:
         UsageError: An unknown word, or Spark is missing.
     """
-    if not _is_spark(engine):
-        return None
-    from lakesweep.spark.session import open_session
-
-    try:
-        from lakesweep.spark.rows.engine import SparkEngine
-    except ImportError as error:
-        raise _no_spark(error) from error
-    settings = StoreSettings(endpoint_url=place.endpoint_url, region=place.region)
-    return SparkEngine(open_session, table, settings)
+    found: RowsEngine | None = _on_spark("lakesweep.spark.rows.engine", "SparkEngine", place, table, engine)
+    return found
 
 
 def compaction_engine(place: Place, table: Table, engine: str | None) -> "CompactionEngine | None":
     """Return the engine of compactions that `--engine` names; see `rows_engine`."""
+    found: CompactionEngine | None = _on_spark(
+        "lakesweep.spark.compaction.engine", "SparkCompaction", place, table, engine
+    )
+    return found
+
+
+def _on_spark(module: str, name: str, place: Place, table: Table, engine: str | None) -> Any:
     if not _is_spark(engine):
         return None
     from lakesweep.spark.session import open_session
 
     try:
-        from lakesweep.spark.compaction.engine import SparkCompaction
+        made = getattr(import_module(module), name)
     except ImportError as error:
         raise _no_spark(error) from error
     settings = StoreSettings(endpoint_url=place.endpoint_url, region=place.region)
-    return SparkCompaction(open_session, table, settings)
+    return made(open_session, table, settings)
 
 
 def _is_spark(engine: str | None) -> bool:

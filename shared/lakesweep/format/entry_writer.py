@@ -1,74 +1,57 @@
 """Entries of new data files for manifests: the only entries that Lakesweep does not copy.
 
-Source: Paimon 1.4 `ManifestEntry`, `DataFileMeta`, `SimpleStats`, `AvroSchemaConverter`.
+Source: Paimon 1.4 `ManifestEntry`, `DataFileMeta`.
 """
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from lakesweep.format.avro.encoder import encode
+from lakesweep.format.avro.record_schema import TEXTS, field, inner, nullable, statistics, text_of
 from lakesweep.format.avro.schema import parse_avro_schema
 from lakesweep.format.manifest import ADD, METADATA_VERSION, ManifestEntry
 from lakesweep.format.raw_entries import RawEntry
 from lakesweep.format.row_entries import ValueStats
 from lakesweep.format.values.binary_row_writer import encode_row
 
-_NAMESPACE = "org.apache.paimon.avro.generated"
 _PATH = "a new manifest entry"
 EMPTY_ROW = encode_row((), ())
 """The row without fields: the keys of files without a primary key."""
 
 
-def _nullable(name: str, type_: Any) -> dict[str, Any]:
-    return {"name": name, "type": ["null", type_], "default": None}
-
-
-def _field(name: str, type_: Any) -> dict[str, Any]:
-    return {"name": name, "type": type_}
-
-
-def _stats(name: str) -> dict[str, Any]:
-    counts = {"type": "array", "items": ["null", "long"]}
-    fields = [_field("_MIN_VALUES", "bytes"), _field("_MAX_VALUES", "bytes"), _nullable("_NULL_COUNTS", counts)]
-    return {"type": "record", "name": name, "fields": fields}
-
-
-_TEXTS = {"type": "array", "items": "string"}
 _FILE = [
-    _field("_FILE_NAME", "string"),
-    _field("_FILE_SIZE", "long"),
-    _field("_ROW_COUNT", "long"),
-    _field("_MIN_KEY", "bytes"),
-    _field("_MAX_KEY", "bytes"),
-    _field("_KEY_STATS", _stats("record__FILE__KEY_STATS")),
-    _field("_VALUE_STATS", _stats("record__FILE__VALUE_STATS")),
-    _field("_MIN_SEQUENCE_NUMBER", "long"),
-    _field("_MAX_SEQUENCE_NUMBER", "long"),
-    _field("_SCHEMA_ID", "long"),
-    _field("_LEVEL", "int"),
-    _field("_EXTRA_FILES", _TEXTS),
-    _nullable("_CREATION_TIME", {"type": "long", "logicalType": "timestamp-millis"}),
-    _nullable("_DELETE_ROW_COUNT", "long"),
-    _nullable("_EMBEDDED_FILE_INDEX", "bytes"),
-    _nullable("_FILE_SOURCE", "int"),
-    _nullable("_VALUE_STATS_COLS", _TEXTS),
-    _nullable("_EXTERNAL_PATH", "string"),
-    _nullable("_FIRST_ROW_ID", "long"),
-    _nullable("_WRITE_COLS", _TEXTS),
+    field("_FILE_NAME", "string"),
+    field("_FILE_SIZE", "long"),
+    field("_ROW_COUNT", "long"),
+    field("_MIN_KEY", "bytes"),
+    field("_MAX_KEY", "bytes"),
+    field("_KEY_STATS", statistics("record__FILE__KEY_STATS")),
+    field("_VALUE_STATS", statistics("record__FILE__VALUE_STATS")),
+    field("_MIN_SEQUENCE_NUMBER", "long"),
+    field("_MAX_SEQUENCE_NUMBER", "long"),
+    field("_SCHEMA_ID", "long"),
+    field("_LEVEL", "int"),
+    field("_EXTRA_FILES", TEXTS),
+    nullable("_CREATION_TIME", {"type": "long", "logicalType": "timestamp-millis"}),
+    nullable("_DELETE_ROW_COUNT", "long"),
+    nullable("_EMBEDDED_FILE_INDEX", "bytes"),
+    nullable("_FILE_SOURCE", "int"),
+    nullable("_VALUE_STATS_COLS", TEXTS),
+    nullable("_EXTERNAL_PATH", "string"),
+    nullable("_FIRST_ROW_ID", "long"),
+    nullable("_WRITE_COLS", TEXTS),
 ]
 _FIELDS = [
-    _field("_VERSION", "int"),
-    _field("_KIND", "int"),
-    _field("_PARTITION", "bytes"),
-    _field("_BUCKET", "int"),
-    _field("_TOTAL_BUCKETS", "int"),
-    _field("_FILE", {"type": "record", "name": "record__FILE", "fields": _FILE}),
+    field("_VERSION", "int"),
+    field("_KIND", "int"),
+    field("_PARTITION", "bytes"),
+    field("_BUCKET", "int"),
+    field("_TOTAL_BUCKETS", "int"),
+    field("_FILE", inner("record__FILE", *_FILE)),
 ]
-_SCHEMA = {"type": "record", "name": "record", "namespace": _NAMESPACE, "fields": _FIELDS}
-ENTRY_SCHEMA = json.dumps(_SCHEMA, separators=(",", ":")).encode()
+ENTRY_SCHEMA = text_of(_FIELDS)
 """The text that Java 1.4 writes."""
-_TYPE = parse_avro_schema(_SCHEMA, _PATH)
+_TYPE = parse_avro_schema(json.loads(ENTRY_SCHEMA), _PATH)
 
 
 @dataclass(frozen=True, slots=True)

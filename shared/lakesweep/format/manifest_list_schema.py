@@ -1,64 +1,38 @@
 """The Avro schema of manifest lists, in which Lakesweep writes the records that it makes itself.
 
-Source: Paimon `ManifestFileMeta`, `SimpleStats`, `AvroSchemaConverter`.
+Source: Paimon `ManifestFileMeta`.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
 
+from lakesweep.format.avro.record_schema import TEXTS, field, nullable, statistics, text_of
 from lakesweep.format.avro.schema import AvroType, parse_avro_schema
 
-_NAMESPACE = "org.apache.paimon.avro.generated"
-
-
-def _nullable(name: str, type_: Any) -> dict[str, Any]:
-    return {"name": name, "type": ["null", type_], "default": None}
-
-
-def _field(name: str, type_: Any) -> dict[str, Any]:
-    return {"name": name, "type": type_}
-
-
-_STATS = {
-    "type": "record",
-    "name": "record__PARTITION_STATS",
-    "fields": [
-        _field("_MIN_VALUES", "bytes"),
-        _field("_MAX_VALUES", "bytes"),
-        _nullable("_NULL_COUNTS", {"type": "array", "items": ["null", "long"]}),
-    ],
-}
 _FIELDS = [
-    _field("_VERSION", "int"),
-    _field("_FILE_NAME", "string"),
-    _field("_FILE_SIZE", "long"),
-    _field("_NUM_ADDED_FILES", "long"),
-    _field("_NUM_DELETED_FILES", "long"),
-    _field("_PARTITION_STATS", _STATS),
-    _field("_SCHEMA_ID", "long"),
-    _nullable("_MIN_BUCKET", "int"),
-    _nullable("_MAX_BUCKET", "int"),
-    _nullable("_MIN_LEVEL", "int"),
-    _nullable("_MAX_LEVEL", "int"),
-    _nullable("_MIN_ROW_ID", "long"),
-    _nullable("_MAX_ROW_ID", "long"),
+    field("_VERSION", "int"),
+    field("_FILE_NAME", "string"),
+    field("_FILE_SIZE", "long"),
+    field("_NUM_ADDED_FILES", "long"),
+    field("_NUM_DELETED_FILES", "long"),
+    field("_PARTITION_STATS", statistics("record__PARTITION_STATS")),
+    field("_SCHEMA_ID", "long"),
+    nullable("_MIN_BUCKET", "int"),
+    nullable("_MAX_BUCKET", "int"),
+    nullable("_MIN_LEVEL", "int"),
+    nullable("_MAX_LEVEL", "int"),
+    nullable("_MIN_ROW_ID", "long"),
+    nullable("_MAX_ROW_ID", "long"),
 ]
 _LATER_FIELDS = [
-    _nullable("_TOTAL_BUCKETS", "int"),
-    _nullable("_EXTRA_FILES", {"type": "array", "items": "string"}),
+    nullable("_TOTAL_BUCKETS", "int"),
+    nullable("_EXTRA_FILES", TEXTS),
 ]
 """Fields that later releases add at the end."""
 
 
-def _text(fields: Sequence[Mapping[str, Any]]) -> bytes:
-    schema = {"type": "record", "name": "record", "namespace": _NAMESPACE, "fields": fields}
-    return json.dumps(schema, separators=(",", ":")).encode()
-
-
-LIST_SCHEMA = _text(_FIELDS)
+LIST_SCHEMA = text_of(_FIELDS)
 """The text that Java 1.4 writes."""
-FULL_LIST_SCHEMA = _text([*_FIELDS, *_LATER_FIELDS])
+FULL_LIST_SCHEMA = text_of([*_FIELDS, *_LATER_FIELDS])
 """With every field that Lakesweep knows."""
 
 

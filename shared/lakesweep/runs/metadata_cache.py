@@ -52,6 +52,13 @@ def remembering(table: Table, listing: TableListing) -> Table:
     return replace(table, store=RememberingStore(table.store, table.memory, etags))
 
 
+def remembering_manifests(table: Table) -> Table:
+    """Return the table with a store that reads no manifest of moderate size twice in this run."""
+    if isinstance(table.store, RememberingStore):
+        return table
+    return replace(table, store=RememberingStore(table.store, table.memory, {}))
+
+
 def _load(table: Table, area: ControlArea, identity: str, data: bytes | None) -> None:
     known = unpack_cache(area, data, identity=identity) if identity else {}
     table.memory.load(known, identity)

@@ -13,10 +13,10 @@ from lakesweep.commit.base import Base
 from lakesweep.errors import RefusedError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.compaction.arguments import CompactArguments
-from lakesweep.operations.compaction.checks import check_table
 from lakesweep.operations.compaction.engine import CompactionEngine, LocalEngine
 from lakesweep.operations.compaction.execution import OPERATION, Execution
-from lakesweep.operations.compaction.task import Task
+from lakesweep.operations.compaction.task import INSTEAD, Task
+from lakesweep.operations.rows.checks import check_append_table
 from lakesweep.operations.tags.options import declared_zone
 from lakesweep.runs.committing.opened import Opened, opened
 from lakesweep.runs.fleet import ruling_of
@@ -43,7 +43,7 @@ def compact(
     try:
         target = opened(table, OPERATION, execute=execute)
         zone = declared_zone(table, arguments.zone, ruling_of(table))
-        check_table(target.schema)
+        check_append_table(target.schema, INSTEAD)
         if target.base is None:
             return report_of(table, OPERATION, "nothing_to_do", None)
         task = Task(table, target.schema, arguments, zone)

@@ -18,18 +18,14 @@ from lakesweep.operations.compaction.engine import CompactionEngine, Work
 from lakesweep.operations.compaction.rewriting import RewrittenBin
 from lakesweep.operations.compaction.rules.pick import Bin
 from lakesweep.operations.compaction.task import Task
-from lakesweep.operations.rows.checks import stated_width
-from lakesweep.operations.rows.commit import NewIndex, leaving_of, prepared
+from lakesweep.operations.rows.commit import NewIndex, index_at, leaving_of, prepared
 from lakesweep.operations.rows.engine import LocalEngine as LocalRows
-from lakesweep.operations.rows.groups import Change, groups_of, width_of
+from lakesweep.operations.rows.groups import Change, groups_of
 from lakesweep.operations.rows.rewriting import Rewriting
 from lakesweep.runs.committing.opened import Opened
 from lakesweep.runs.committing.run import CommitRun
 from lakesweep.storage.clock import Stopwatch
 from lakesweep.table.contents.content import TextEntry
-from lakesweep.table.contents.index import index_of
-from lakesweep.table.contents.strict import StrictMetadata
-from lakesweep.table.paths import TablePaths
 
 OPERATION = "compact"
 BINS_LOST = "bins_lost"
@@ -64,7 +60,6 @@ class Execution:
 
     def _prepare(self, attempt: Attempt) -> Prepared | None:
         base, task = attempt.base, self._task
-        store = task.table.store
         for warning in task.allow(base):
             self._run.warn(warning)
         if base.schema.id != self._schema_id:
@@ -78,6 +73,7 @@ class Execution:
         if self._rewritten is None:
             bins, left = task.bins(base.schema, plan)
             self._report = task.report(base.schema, plan, bins, left)
+            self._taken, self._lost = (), frozenset()
             if not bins:
                 return None
             self._rewritten = self._rewrite(attempt, plan, bins)
@@ -88,16 +84,14 @@ class Execution:
         self._lost = frozenset(self._rewritten) - frozenset(self._taken)
         if not self._taken:
             return None
-        corrupt = StrictMetadata(store, str(task.table.ref)).corrupt
-        index = index_of(store, base.root.snapshot, corrupt)
+        index = index_at(task.table, base)
         inputs = [file for each in self._taken for file in each.files]
         changes = (Change(file, None) for file in inputs)
-        width = width_of(index, stated_width(base.schema))
-        groups = groups_of(changes, index, TablePaths(base.schema), width, dangling=plan.counts.dangling)
+        groups = groups_of(changes, index, base.schema, dangling=plan.counts.dangling)
         vectors = self._vectors.write(attempt, groups, 0)
         self._report = replace(self._report, index_files=sum(len(group.former) for group in groups))
-        leaving = leaving_of(attempt, store, str(task.table.ref), inputs)
-        statistics, lost = statistics_of(store, base.root.snapshot, base.schema)
+        leaving = leaving_of(attempt, task.table, inputs)
+        statistics, lost = statistics_of(task.table.store, base.root.snapshot, base.schema)
         if lost is not None:
             self._run.warn(lost)
         return prepared(

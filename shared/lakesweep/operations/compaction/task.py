@@ -16,15 +16,16 @@ from lakesweep.model.partitions.names import partition_name
 from lakesweep.model.partitions.spec import matcher, parse_specs
 from lakesweep.model.reading.plan import ReadPlan
 from lakesweep.operations.compaction.arguments import CompactArguments
-from lakesweep.operations.compaction.checks import check_table
 from lakesweep.operations.compaction.rules.pick import Bin, bins_of, deleted_rows, pick_options
 from lakesweep.operations.partitions.drop_partition import DEFAULT_NAME
 from lakesweep.operations.reading.plan import plan_at
-from lakesweep.operations.rows.checks import check_files
+from lakesweep.operations.rows.checks import check_append_table, check_files
 from lakesweep.operations.writing.options import Writing, writing_of
 from lakesweep.operations.writing.parquet import check_types
+from lakesweep.runs.metadata_cache import remembering_manifests
 from lakesweep.runs.session import Table
-from lakesweep.storage.wrappers.remembering import RememberingStore
+
+INSTEAD = "compact in Paimon instead (CALL sys.compact)"
 
 
 class Task:
@@ -32,9 +33,7 @@ class Task:
 
     def __init__(self, table: Table, schema: TableSchema, arguments: CompactArguments, zone: tzinfo | None) -> None:
         self.arguments, self.zone = arguments, zone
-        self.table = table
-        if not isinstance(table.store, RememberingStore):
-            self.table = replace(table, store=RememberingStore(table.store, table.memory, {}))
+        self.table = remembering_manifests(table)
         self.options = {**schema.options, **arguments.options}
         self.writing: Writing = writing_of(replace(schema, options=self.options), schema.fields)
         check_types(schema.fields)
@@ -50,7 +49,7 @@ class Task:
         Raises:
             RefusedError: It does not allow the commit.
         """
-        check_table(base.schema)
+        check_append_table(base.schema, INSTEAD)
         refuse_external(self.table.store, base.schema)
         newest = base.root
         return refuse_commit(base.schema, newest.snapshot, newest.body, self.arguments.catalog.type, "compact", True)

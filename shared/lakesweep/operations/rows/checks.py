@@ -5,17 +5,15 @@ from collections.abc import Mapping
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.values.options import parse_bool
-from lakesweep.format.vectors.vector import Width
 from lakesweep.model.reading.plan import ReadPlan
 from lakesweep.model.where.where import Where
 from lakesweep.table.vectors import has_vectors
 
-_BITMAP64 = "deletion-vectors.bitmap64"
-_IN_PAIMON = "in Paimon instead (DELETE FROM in Spark)"
+_IN_PAIMON = "delete rows in Paimon instead (DELETE FROM in Spark)"
 _OFF: Mapping[str, tuple[str, str]] = {
     "row-tracking.enabled": ("row_tracking", "rows have ids that readers follow"),
     "data-evolution.enabled": ("data_evolution", "the columns of a row may lie in several files"),
-    "clustering.incremental": ("clustering", "its files are on levels that a deletion would have to respect"),
+    "clustering.incremental": ("clustering", "its files lie on levels that a commit has to respect"),
 }
 
 
@@ -25,28 +23,41 @@ def check_table(schema: TableSchema) -> None:
     Raises:
         RefusedError: They cannot; the code says why.
     """
+    check_append_table(schema, _IN_PAIMON)
+    try:
+        is_on = has_vectors(schema)
+    except FormatError as error:
+        raise RefusedError(str(error), code="bad_option") from error
+    if not is_on:
+        why = "option deletion-vectors.enabled is not true, so data files would have to be rewritten"
+        raise RefusedError(f"{why}; {_IN_PAIMON}", code="no_deletion_vectors")
+
+
+def check_append_table(schema: TableSchema, instead: str) -> None:
+    """Make sure that a table has rows without keys, in files without buckets and levels.
+
+    Args:
+        schema: The latest schema of the branch.
+        instead: What a person can do, if it has not.
+
+    Raises:
+        RefusedError: It has not; the code says why.
+    """
+
+    def refusal(why: str, code: str) -> RefusedError:
+        return RefusedError(f"{why}; {instead}", code=code)
+
     if schema.primary_keys:
-        raise _refusal(
-            f"the table has the primary key {', '.join(schema.primary_keys)}, so a deletion writes rows that delete "
-            "others, and a writer of the table has to do that",
-            "primary_key_table",
-        )
+        keys = ", ".join(schema.primary_keys)
+        raise refusal(f"the table has the primary key {keys}, so rows of several files are merged", "primary_key_table")
     bucket = schema.options.get("bucket", "-1").strip()
     if bucket != "-1":
-        raise _refusal(
-            f"option bucket is {bucket}, so its files lie in buckets, whose vectors Paimon does not protect from a "
-            "simultaneous deletion",
-            "bucketed_table",
-        )
+        why = f"option bucket is {bucket}, and Paimon does not protect the files and vectors of a bucket from others"
+        raise refusal(why, "bucketed_table")
     try:
         for option, (code, why) in _OFF.items():
             if parse_bool(schema.options.get(option, "false"), option):
-                raise _refusal(f"option {option} is true: {why}", code)
-        if not has_vectors(schema):
-            raise _refusal(
-                "option deletion-vectors.enabled is not true, so data files would have to be rewritten",
-                "no_deletion_vectors",
-            )
+                raise refusal(f"option {option} is true: {why}", code)
     except FormatError as error:
         raise RefusedError(str(error), code="bad_option") from error
 
@@ -60,23 +71,11 @@ def check_files(plan: ReadPlan) -> None:
     for split in plan.splits:
         for file in split.files:
             if file.level or file.bucket:
-                raise _refusal(
+                raise RefusedError(
                     f"expected data files in bucket 0 on level 0, found {file.path} in bucket {file.bucket} on level "
-                    f"{file.level}",
-                    "clustering",
+                    f"{file.level}; only Paimon may change such a table",
+                    code="clustering",
                 )
-
-
-def stated_width(schema: TableSchema) -> Width:
-    """Return the width of a table's first vector.
-
-    Raises:
-        RefusedError: The option does not parse.
-    """
-    try:
-        return 64 if parse_bool(schema.options.get(_BITMAP64, "false"), _BITMAP64) else 32
-    except FormatError as error:
-        raise RefusedError(str(error), code="bad_option") from error
 
 
 def check_condition(where: Where, *, zone: str | None, confirm: bool) -> None:
@@ -103,7 +102,3 @@ def check_condition(where: Where, *, zone: str | None, confirm: bool) -> None:
             "look at them, or --confirm",
             code="always_true",
         )
-
-
-def _refusal(why: str, code: str) -> RefusedError:
-    return RefusedError(f"{why}; delete rows {_IN_PAIMON}", code=code)

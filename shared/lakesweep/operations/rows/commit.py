@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
+from lakesweep.commit.base import Base
 from lakesweep.commit.environment import Attempt, Prepared
 from lakesweep.commit.manifest_options import Manifests
 from lakesweep.commit.next_snapshot import Change, next_snapshot
@@ -24,10 +25,11 @@ from lakesweep.format.raw_entries import as_delete
 from lakesweep.model.reading.plan import ReadFile
 from lakesweep.operations.rows.groups import Group
 from lakesweep.operations.rows.writing import WrittenGroup
+from lakesweep.runs.session import Table
 from lakesweep.storage.clock import Stopwatch
-from lakesweep.storage.store import Store
 from lakesweep.table.contents.content import TextEntry
 from lakesweep.table.contents.contents import Contents
+from lakesweep.table.contents.index import index_of
 from lakesweep.table.contents.live import Live
 from lakesweep.table.contents.strict import StrictMetadata
 
@@ -69,13 +71,22 @@ class Leaving:
         return sum(raw.entry.row_count for _, raw in self.entries)
 
 
-def leaving_of(attempt: Attempt, store: Store, table: str, files: Iterable[ReadFile]) -> Leaving:
+def index_at(table: Table, base: Base) -> RawIndex | None:
+    """Return the index manifest of a snapshot, `None` if it names none.
+
+    Raises:
+        RefusedError: It is missing or damaged (`corrupt_manifests`).
+        StorageError: The request failed.
+    """
+    return index_of(table.store, base.root.snapshot, StrictMetadata(table.store, str(table.ref)).corrupt)
+
+
+def leaving_of(attempt: Attempt, table: Table, files: Iterable[ReadFile]) -> Leaving:
     """Look up the entries of data files that leave the table.
 
     Args:
         attempt: The snapshot to build on.
-        store: The table's store, which may cache.
-        table: For messages.
+        table: The table, whose store may cache.
         files: Live data files of this snapshot.
 
     Raises:
@@ -85,9 +96,9 @@ def leaving_of(attempt: Attempt, store: Store, table: str, files: Iterable[ReadF
     snapshot = attempt.base.root.snapshot
     names = {(file.partition, file.bucket, file.path.rpartition("/")[2]) for file in files}
     if not names:
-        return Leaving(StrictMetadata(store, table).lists(snapshot))
+        return Leaving(StrictMetadata(table.store, str(table.ref)).lists(snapshot))
     partitions = frozenset(partition for partition, _, _ in names)
-    contents = Contents(store, table, attempt.base.schema.partition_types)
+    contents = Contents(table.store, str(table.ref), attempt.base.schema.partition_types)
     content = contents.read(snapshot, whole=True)
 
     def leaving() -> Iterator[TextEntry]:

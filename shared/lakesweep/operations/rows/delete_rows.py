@@ -1,9 +1,11 @@
 """`delete-rows`: take rows out of the newest version of a table by deletion vectors, in one commit.
 
-No data file is rewritten. A file of which every row goes leaves the table, and so a partition of which every file does
-is dropped. The rows are looked for in the newest snapshot, before the commit. If another writer commits meanwhile, the
-commit is built on top, provided that each data file with such rows is still there with the same vector. Otherwise those
-that changed are searched again, with those that came since. No change of another writer is ever undone.
+No data file is rewritten. If every row of a file is deleted, the file leaves the table. If every file of a partition
+does, the partition is dropped.
+
+The rows are looked for in the newest snapshot, before the commit. If another writer commits meanwhile, the commit is
+built on top, provided that each data file with such rows is still there with the same vector. Otherwise those that
+changed are searched again, with those that came since. No change of another writer is ever undone.
 """
 
 from collections.abc import Sequence
@@ -17,16 +19,17 @@ from lakesweep.commit.manifest_options import manifests_of
 from lakesweep.commit.next_snapshot import statistics_of
 from lakesweep.errors import RefusedError, StalePlanError, UsageError
 from lakesweep.format.index_manifest_writer import RawIndex
+from lakesweep.format.schema import TableSchema
 from lakesweep.model.commits.report import MadeCommit
 from lakesweep.model.commits.rows import RowsReport
 from lakesweep.model.reading.plan import ReadFile
 from lakesweep.model.report import RunReport
 from lakesweep.model.where.where import Where, parse_where
 from lakesweep.operations.rows.arguments import DeleteRowsArguments
-from lakesweep.operations.rows.checks import check_condition, check_table, stated_width
-from lakesweep.operations.rows.commit import NewIndex, leaving_of, prepared
+from lakesweep.operations.rows.checks import check_condition, check_table
+from lakesweep.operations.rows.commit import NewIndex, index_at, leaving_of, prepared
 from lakesweep.operations.rows.engine import LocalEngine, RowsEngine
-from lakesweep.operations.rows.groups import Group, groups_of, width_of
+from lakesweep.operations.rows.groups import Group, groups_of
 from lakesweep.operations.rows.rewriting import Rewriting
 from lakesweep.operations.rows.search import Found, Search
 from lakesweep.operations.rows.shown import roots_that_show
@@ -34,12 +37,9 @@ from lakesweep.operations.rows.summary import partitions_of, sample_of
 from lakesweep.runs.committing.opened import Opened, opened
 from lakesweep.runs.committing.run import CommitRun
 from lakesweep.runs.fleet import rule_of, ruling_of
+from lakesweep.runs.metadata_cache import remembering_manifests
 from lakesweep.runs.reports import refused, report_of
 from lakesweep.runs.session import NOT_EXECUTABLE, Table
-from lakesweep.storage.wrappers.remembering import RememberingStore
-from lakesweep.table.contents.index import index_of
-from lakesweep.table.contents.strict import StrictMetadata
-from lakesweep.table.paths import TablePaths
 
 OPERATION = "delete-rows"
 _UTC = "UTC"
@@ -63,10 +63,8 @@ def delete_rows(
     """
     try:
         target = opened(table, OPERATION, execute=execute)
-        declared = arguments.zone or rule_of(ruling_of(table)).time_zone
-        where = parse_where(arguments.where, target.schema.fields, zone=declared or _UTC)
         check_table(target.schema)
-        check_condition(where, zone=declared, confirm=arguments.confirm)
+        where = _where(table, target.schema, arguments)
         task = _Task(table, arguments, where, engine or LocalEngine(table))
         if target.base is None or where.always is False:
             return replace(report_of(table, OPERATION, "nothing_to_do", None), commits=task.report())
@@ -75,14 +73,23 @@ def delete_rows(
         return refused(table, OPERATION, error)
 
 
+def _where(table: Table, schema: TableSchema, arguments: DeleteRowsArguments) -> Where:
+    """Return the condition. The fleet policy is read only if a time zone matters that the call does not state."""
+    zone = arguments.zone
+    where = parse_where(arguments.where, schema.fields, zone=zone or _UTC)
+    if zone is None and where.depends_on_zone:
+        zone = rule_of(ruling_of(table)).time_zone
+        where = parse_where(arguments.where, schema.fields, zone=zone or _UTC)
+    check_condition(where, zone=zone, confirm=arguments.confirm)
+    return where
+
+
 class _Task:
     """What a call deletes, on any snapshot."""
 
     def __init__(self, table: Table, arguments: DeleteRowsArguments, where: Where, engine: RowsEngine) -> None:
         self.arguments = arguments
-        self.table = table
-        if not isinstance(table.store, RememberingStore):
-            self.table = replace(table, store=RememberingStore(table.store, table.memory, {}))
+        self.table = remembering_manifests(table)
         self.where = where
         self.search = Search(self.table, engine, where)
         self.engine = engine
@@ -100,16 +107,10 @@ class _Task:
             base.schema, newest.snapshot, newest.body, given.catalog.type, "delete_rows", given.fallback_reappears
         )
 
-    def index(self, base: Base) -> RawIndex | None:
-        """Return the index manifest of a snapshot."""
-        corrupt = StrictMetadata(self.table.store, str(self.table.ref)).corrupt
-        return index_of(self.table.store, base.root.snapshot, corrupt)
-
     def groups(self, base: Base, index: RawIndex | None, found: Found) -> tuple[Group, ...]:
         """Return the index files to write."""
-        width = width_of(index, stated_width(base.schema))
-        changes, gone = (match.change for match in found.matches), found.plan.counts.dangling
-        return groups_of(changes, index, TablePaths(base.schema), width, dangling=gone)
+        changes = (match.change for match in found.matches)
+        return groups_of(changes, index, base.schema, dangling=found.plan.counts.dangling)
 
     def report(self, base: Base | None = None, found: Found | None = None, groups: Sequence[Group] = ()) -> RowsReport:
         """Return what a report says."""
@@ -138,7 +139,7 @@ def _planned(target: Opened, base: Base, task: _Task) -> RunReport:
     except RefusedError as error:
         warnings.append(f"{NOT_EXECUTABLE}: {error}")
     found = task.search.at(base.root, base.schema)
-    groups = task.groups(base, task.index(base), found)
+    groups = task.groups(base, index_at(task.table, base), found)
     commits = replace(task.report(base, found, groups), shown_by=roots_that_show(target.whole(), found))
     if task.arguments.show_rows:
         commits = replace(commits, sample=sample_of(task.table, base, task.where, found))
@@ -173,7 +174,7 @@ class _Execution:
         # A rollback brings older files back, also one that is committed on top; that is an OVERWRITE.
         has_older = base.is_restart or any(root.snapshot.commit_kind == "OVERWRITE" for root in base.since)
         found = task.search.at(base.root, base.schema, looks_anew=has_older)
-        index = task.index(base)
+        index = index_at(table, base)
         groups = task.groups(base, index, found)
         self._report = task.report(base, found, groups)
         if not found.matches:
@@ -182,7 +183,7 @@ class _Execution:
             attempt, groups, sum(match.count for match in found.matches if not match.is_whole)
         )
         self._whole = [match.file for match in found.matches if match.is_whole]
-        leaving = leaving_of(attempt, table.store, str(table.ref), self._whole)
+        leaving = leaving_of(attempt, table, self._whole)
         statistics, lost = statistics_of(table.store, base.root.snapshot, base.schema)
         if lost is not None:
             self._run.warn(lost)

@@ -8,15 +8,18 @@ new ones get all of its vectors: the changed ones, and copies of the others. Ind
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 
-from lakesweep.errors import RefusedError
+from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.index_manifest_writer import RawIndex
 from lakesweep.format.manifest import DELETION_VECTORS, IndexEntry
+from lakesweep.format.schema import TableSchema
+from lakesweep.format.values.options import parse_bool
 from lakesweep.format.vectors.index_file import widths_of
 from lakesweep.format.vectors.vector import Width
 from lakesweep.model.reading.plan import ReadFile
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.vectors import CORRUPT_VECTORS
 
+_BITMAP64 = "deletion-vectors.bitmap64"
 MOST_GROUP_BYTES = 32 << 20
 """A group is closed before its index files and new positions get larger; one index file is never divided."""
 
@@ -61,8 +64,7 @@ class Group:
 def groups_of(
     changes: Iterable[Change],
     index: RawIndex | None,
-    paths: TablePaths,
-    width: Width,
+    schema: TableSchema,
     *,
     dangling: Set[tuple[bytes, int, str]] = frozenset(),
     takes_out: bool = False,
@@ -72,15 +74,16 @@ def groups_of(
     Args:
         changes: For each data file at most one. They are of one snapshot.
         index: The index manifest of this snapshot; `None`: it has none.
-        paths: Of the table's files.
-        width: Of vectors of data files that have none yet.
+        schema: The latest schema of the branch.
         dangling: Partition, bucket and name of data files that are gone. Their vectors are not copied: Paimon 1.4
             refuses commits about other data files whose vectors share an index file with them.
         takes_out: See `Group`.
 
     Raises:
-        RefusedError: A data file's vector lies in an index file that the index does not name (`corrupt_vectors`).
+        RefusedError: A data file's vector lies in an index file that the index does not name (`corrupt_vectors`), or an
+            option does not parse (`bad_option`).
     """
+    paths, width = TablePaths(schema), _width(index, schema)
     entries = {paths.index_file(entry): entry for entry in vector_files(index)}
     parts: dict[tuple[bytes, int], dict[str, list[Change]]] = {}
     for change in changes:
@@ -149,17 +152,15 @@ def vector_files(index: RawIndex | None) -> tuple[IndexEntry, ...]:
     return tuple(entry for _, entry in rows if entry.index_type == DELETION_VECTORS)
 
 
-def width_of(index: RawIndex | None, stated: Width) -> Width:
-    """Return the width of a table's vectors: that of its first one, whatever its options say now.
-
-    Args:
-        index: The index manifest.
-        stated: What the options say, for a table without vectors.
-    """
+def _width(index: RawIndex | None, schema: TableSchema) -> Width:
+    """Return the width of a table's vectors: that of its first one, else what its options say."""
     for entry in vector_files(index):
         for width in widths_of(entry).values():
             return width
-    return stated
+    try:
+        return 64 if parse_bool(schema.options.get(_BITMAP64, "false"), _BITMAP64) else 32
+    except FormatError as error:
+        raise RefusedError(str(error), code="bad_option") from error
 
 
 def _name(file: ReadFile) -> str:

@@ -19,10 +19,10 @@ from lakesweep.format.index_manifest_writer import RawIndex
 from lakesweep.model.commits.report import MadeCommit
 from lakesweep.model.commits.returned import ReturnedReport
 from lakesweep.model.report import Refusal, RunReport
-from lakesweep.operations.rows.checks import check_table, stated_width
-from lakesweep.operations.rows.commit import Leaving, NewIndex, prepared
+from lakesweep.operations.rows.checks import check_table
+from lakesweep.operations.rows.commit import NewIndex, index_at, leaving_of, prepared
 from lakesweep.operations.rows.engine import LocalEngine
-from lakesweep.operations.rows.groups import Group, groups_of, width_of
+from lakesweep.operations.rows.groups import Group, groups_of
 from lakesweep.operations.rows.rewriting import Rewriting
 from lakesweep.operations.undo.branch_rewrites import OPERATION
 from lakesweep.operations.undo.committed import DeletedRows
@@ -32,12 +32,9 @@ from lakesweep.runs.committing.catalog import Catalog, declared_catalog
 from lakesweep.runs.committing.opened import Opened, opened
 from lakesweep.runs.committing.run import CommitRun
 from lakesweep.runs.fleet import ruling_of
+from lakesweep.runs.metadata_cache import remembering_manifests
 from lakesweep.runs.reports import report_of
 from lakesweep.runs.session import NOT_EXECUTABLE, Table
-from lakesweep.storage.wrappers.remembering import RememberingStore
-from lakesweep.table.contents.index import index_of
-from lakesweep.table.contents.strict import StrictMetadata
-from lakesweep.table.paths import TablePaths
 
 ROWS_LEFT = "rows_left"
 """Code of an undo after which some of the rows are still gone."""
@@ -79,8 +76,7 @@ class _Task:
     def __init__(self, table: Table, run: DeletedRows, base: Base) -> None:
         declared = declared_catalog(Catalog(), ruling_of(table))
         self.catalog = declared if declared.type is not None else Catalog(run.catalog)
-        if not isinstance(table.store, RememberingStore):
-            table = replace(table, store=RememberingStore(table.store, table.memory, {}))
+        table = remembering_manifests(table)
         self.table, self.run = table, run
         check_table(base.schema)
         self.deleted: DeletedPositions = deleted_positions(table, base.schema, run)
@@ -96,15 +92,9 @@ class _Task:
         newest = base.root
         refuse_commit(base.schema, newest.snapshot, newest.body, self.catalog.type, "return_rows", True)
 
-    def index(self, base: Base) -> RawIndex | None:
-        """Return the index manifest of a snapshot."""
-        corrupt = StrictMetadata(self.table.store, str(self.table.ref)).corrupt
-        return index_of(self.table.store, base.root.snapshot, corrupt)
-
     def groups(self, base: Base, index: RawIndex | None, returning: Returning) -> tuple[Group, ...]:
         """Return the index files to write."""
-        width = width_of(index, stated_width(base.schema))
-        return groups_of(returning.changes, index, TablePaths(base.schema), width, takes_out=True)
+        return groups_of(returning.changes, index, base.schema, takes_out=True)
 
     def report(self, returning: Returning, groups: Sequence[Group] = ()) -> ReturnedReport:
         """Return what a report says."""
@@ -166,7 +156,7 @@ def _planned(target: Opened, base: Base, task: _Task) -> RunReport:
             warnings.append(f"{NOT_EXECUTABLE}: {error}")
     if left := task.rows_left(returning):
         warnings.append(left)
-    commits = task.report(returning, task.groups(base, task.index(base), returning))
+    commits = task.report(returning, task.groups(base, index_at(task.table, base), returning))
     report = report_of(table, OPERATION, "planned" if returning.changes else "nothing_to_do", None)
     return replace(report, commits=commits, warnings=tuple(warnings))
 
@@ -200,10 +190,9 @@ class _Execution:
         if not returning.changes:
             return None
         task.check_allowed(base)
-        index = task.index(base)
+        index = index_at(table, base)
         groups = task.groups(base, index, returning)
         written = self._rewriting.write(attempt, groups, returning.rows)
-        lists = StrictMetadata(table.store, str(table.ref)).lists(base.root.snapshot)
         statistics, lost = statistics_of(table.store, base.root.snapshot, base.schema)
         if lost is not None:
             self._run.warn(lost)
@@ -214,7 +203,9 @@ class _Execution:
             reused_attempt=written.is_reused,
         )
         new = NewIndex(index, groups, written.groups)
-        return prepared(attempt, new, Leaving(lists), manifests_of(base.schema.options), statistics, written.since)
+        return prepared(
+            attempt, new, leaving_of(attempt, table, ()), manifests_of(base.schema.options), statistics, written.since
+        )
 
     def _shown(self, report: RunReport, made: tuple[MadeCommit, ...]) -> RunReport:
         report = replace(report, commits=replace(self._report, made=made))

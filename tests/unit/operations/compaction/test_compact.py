@@ -183,6 +183,18 @@ def test_a_bin_that_lost_a_file_is_given_up_alone(table: DeletingTable) -> None:
     assert set(table.ids()) == before - {5}
 
 
+def test_a_bin_that_an_earlier_attempt_lost_is_not_told_of_again(table: DeletingTable) -> None:
+    """First a bin loses a file, then somebody else compacts all of them: there is nothing left to do."""
+    for number in range(20, 26):
+        table.add("c", range(number * 10, number * 10 + 10))
+    act = others(table)
+    lose = Acting(lambda call: call.startswith("table put manifest/manifest-list"), act["delete"])
+    overtake = Acting(lambda call: call.startswith("outer table put snapshot/snapshot-"), act["compact"])
+    report = run(table, FaultyStore(FaultyStore(table.store, lose, "table"), overtake, "outer table"))
+    assert lose.has_acted and overtake.has_acted
+    assert (report.status, found(report).vain_files, found(report).files) == ("nothing_to_do", 0, 0)
+
+
 def test_what_a_rollback_may_have_deleted_is_not_named_again(table: DeletingTable) -> None:
     """Paimon's rollback deletes the files of the snapshots that it takes away."""
     ids = table.ids()

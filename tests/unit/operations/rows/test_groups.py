@@ -6,6 +6,7 @@ import pytest
 
 from lakesweep.errors import RefusedError
 from lakesweep.format.index_manifest_writer import RawIndex
+from lakesweep.format.schema import TableSchema
 from lakesweep.format.vectors.vector import read_vector, vector_of
 from lakesweep.model.reading.plan import ReadFile
 from lakesweep.operations.rows import groups as module
@@ -14,7 +15,6 @@ from lakesweep.operations.rows.writing import write_group
 from lakesweep.table.contents.index import index_of
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import read_schema
-from lakesweep.table.paths import TablePaths
 from tests.support.deleting import DeletingTable
 from tests.support.rows_read import planned
 
@@ -35,12 +35,12 @@ def files_of(table: DeletingTable) -> list[ReadFile]:
     return sorted(files, key=lambda file: file.vector is None)
 
 
-def index_and_paths(table: DeletingTable) -> tuple[RawIndex | None, TablePaths]:
+def index_and_schema(table: DeletingTable) -> tuple[RawIndex | None, TableSchema]:
     def corrupt(problem: str) -> RefusedError:
         return RefusedError(problem)
 
     schema = read_schema(table.store, discover(table.store).branches["main"])
-    return index_of(table.store, table.newest().snapshot, corrupt), TablePaths(schema)
+    return index_of(table.store, table.newest().snapshot, corrupt), schema
 
 
 BLOB = bytes(vector_of((5,), 32).blob)
@@ -49,31 +49,30 @@ BLOB = bytes(vector_of((5,), 32).blob)
 def test_vectors_of_files_that_are_gone_are_not_copied(table: DeletingTable) -> None:
     first, second, _ = files_of(table)
     name = second.path.rpartition("/")[2]
-    index, paths = index_and_paths(table)
-    (group,) = groups_of([Change(first, BLOB)], index, paths, 32, dangling={(second.partition, 0, name)})
+    index, schema = index_and_schema(table)
+    (group,) = groups_of([Change(first, BLOB)], index, schema, dangling={(second.partition, 0, name)})
     assert group.leaving == {name}
-    schema = read_schema(table.store, discover(table.store).branches["main"])
     written = write_group(table.store, schema, group)
     assert [vector[0] for entry in written.entries for vector in entry.vectors] == [first.path.rpartition("/")[2]]
     assert written.changed_rows == 1
-    (kept,) = groups_of([Change(first, BLOB)], index, paths, 32)
+    (kept,) = groups_of([Change(first, BLOB)], index, schema)
     assert len([vector for entry in write_group(table.store, schema, kept).entries for vector in entry.vectors]) == 2
 
 
 def test_a_vector_whose_index_file_is_not_listed(table: DeletingTable) -> None:
     first, *_ = files_of(table)
     with pytest.raises(RefusedError) as error:
-        groups_of([Change(first, BLOB)], None, index_and_paths(table)[1], 32)
+        groups_of([Change(first, BLOB)], None, index_and_schema(table)[1])
     assert error.value.code == "corrupt_vectors"
 
 
 def test_many_changes_go_into_several_groups(table: DeletingTable, monkeypatch: pytest.MonkeyPatch) -> None:
     """New vectors join the group of an index file, as long as there is room."""
-    index, paths = index_and_paths(table)
+    index, schema = index_and_schema(table)
     changes = [Change(file, BLOB) for file in files_of(table)]
-    assert [len(group.positions) for group in groups_of(changes, index, paths, 32)] == [3]
+    assert [len(group.positions) for group in groups_of(changes, index, schema)] == [3]
     monkeypatch.setattr(module, "MOST_GROUP_BYTES", 1)
-    groups = groups_of(changes, index, paths, 32)
+    groups = groups_of(changes, index, schema)
     assert [(len(group.former), len(group.positions)) for group in groups] == [(1, 2), (0, 1)]
     positions = {name: read_vector(blob, None, "") for group in groups for name, blob in group.positions.items()}
     assert [vector.cardinality for vector in positions.values()] == [1, 1, 1]
@@ -81,6 +80,6 @@ def test_many_changes_go_into_several_groups(table: DeletingTable, monkeypatch: 
 
 def test_a_file_that_leaves_without_a_vector_needs_no_group(table: DeletingTable) -> None:
     *_, third = files_of(table)
-    index, paths = index_and_paths(table)
+    index, schema = index_and_schema(table)
     assert third.vector is None
-    assert groups_of([Change(third, None)], index, paths, 32) == ()
+    assert groups_of([Change(third, None)], index, schema) == ()
