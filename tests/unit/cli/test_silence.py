@@ -71,10 +71,10 @@ def test_silence_is_told_and_ends_in_a_sentence(command: str, silent: Silent, mo
     answer = call(*command.split(), "s3://lake/orders", "--endpoint-url", silent.url)
     assert answer.exit_code == 3
     *told, ended = answer.sentences
-    sentence = f"lakesweep: no answer from {silent.url} for 0 s; attempt 1 of 2 failed (ReadTimeoutError), trying again"
-    assert set(told) == {sentence}
+    sentence = rf"lakesweep: no answer from {silent.url} for \d+ s; attempt 1 of 2 failed \(ReadTimeoutError\), trying again"
+    assert told and all(re.fullmatch(sentence, each) for each in told)
     assert re.search(
-        rf'Read timeout on endpoint URL: "{silent.url}/\S+" \(tried 2 times in 0 s\); check the network, a proxy '
+        rf'Read timeout on endpoint URL: "{silent.url}/\S+" \(tried 2 times in \d+ s\); check the network, a proxy '
         r"\(HTTPS_PROXY\), the region \(--region\) and the endpoint \(--endpoint-url\)$",
         ended,
     )
@@ -93,7 +93,7 @@ def test_a_silent_sts_is_told_too(silent: Silent, tmp_path: Path, monkeypatch: p
     answer = call("show", "s3://lake/orders", "--endpoint-url", "http://127.0.0.1:9", "--json")
     assert answer.exit_code == 3
     assert answer.document["error"]["code"] == "ReadTimeoutError"
-    assert answer.sentences[0].startswith(f"lakesweep: no answer from {silent.url} for 0 s; attempt 1 of 2 failed")
+    assert re.match(rf"lakesweep: no answer from {silent.url} for \d+ s; attempt 1 of 2 failed", answer.sentences[0])
     assert f'Read timeout on endpoint URL: "{silent.url}/"' in answer.sentences[-1]
 
 
