@@ -19,6 +19,8 @@ class CompactArguments:
     """Only these partitions, as for `drop-partition`; none: all."""
     full: bool = False
     """Rewrite every file that shares its partition with another one, or has deleted rows."""
+    only: frozenset[str] | None = None
+    """Rewrite these data files alone, whatever it pays, as far as they have deleted rows; paths below the table."""
     max_bytes: int = MAX_BYTES
     """The most bytes of data files that the run rewrites."""
     zone: str | None = None

@@ -68,7 +68,9 @@ class Task:
             RefusedError: An option does not parse.
         """
         files = [file for split in plan.splits for file in split.files]
-        matches = self._matches
+        matches, only = self._matches, self.arguments.only
+        if only is not None:
+            files = [file for file in files if file.vector is not None and file.path in only]
         if matches is not None:
             chosen = {
                 row: matches(tuple(decode_row(row, schema.partition_types, "a partition")))
@@ -76,7 +78,7 @@ class Task:
             }
             files = [file for file in files if chosen[file.partition]]
         try:
-            found = bins_of(files, pick_options(self.options), force=self.arguments.full)
+            found = bins_of(files, pick_options(self.options), force=self.arguments.full or only is not None)
         except FormatError as error:
             raise RefusedError(str(error), code="bad_option") from error
         taken, size = list[Bin](), 0

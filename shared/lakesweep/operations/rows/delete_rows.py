@@ -64,7 +64,7 @@ def delete_rows(
     try:
         target = opened(table, OPERATION, execute=execute)
         check_table(target.schema)
-        where = _where(table, target.schema, arguments)
+        where = where_of(table, target.schema, arguments)
         task = _Task(table, arguments, where, engine or LocalEngine(table))
         if target.base is None or where.always is False:
             return replace(report_of(table, OPERATION, "nothing_to_do", None), commits=task.report())
@@ -73,8 +73,13 @@ def delete_rows(
         return refused(table, OPERATION, error)
 
 
-def _where(table: Table, schema: TableSchema, arguments: DeleteRowsArguments) -> Where:
-    """Return the condition. The fleet policy is read only if a time zone matters that the call does not state."""
+def where_of(table: Table, schema: TableSchema, arguments: DeleteRowsArguments) -> Where:
+    """Return the condition. The fleet policy is read only if a time zone matters that the call does not state.
+
+    Raises:
+        UsageError: It is not valid (`bad_where`).
+        RefusedError: See `check_condition`.
+    """
     zone = arguments.zone
     where = parse_where(arguments.where, schema.fields, zone=zone or _UTC)
     if zone is None and where.depends_on_zone:

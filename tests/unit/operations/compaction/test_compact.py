@@ -129,6 +129,21 @@ def test_columns_with_a_dictionary() -> None:
     assert [group.column(number).has_dictionary_page for number in range(4)] == [False, True, True, False]
 
 
+def test_only_some_files(table: DeletingTable) -> None:
+    """Each is rewritten, also alone, and without a reason in the table's options; none without deleted rows is."""
+    table.delete("id IN (3, 101)")
+    before, files = shown(table), table.data_files()
+    paths = {file.path for split in planned(table.store).splits for file in split.files}
+    one = next(path for path in paths if path.startswith("dt=b"))
+    assert run(table, execute=False, partitions=("dt=b",)).status == "nothing_to_do"
+    assert found(run(table, only=frozenset({one}))).files == 1
+    assert len(set(files) - set(table.data_files())) == 1
+    report = run(table, only=frozenset(paths))
+    assert (found(report).files, found(report).written_files) == (1, 1), "5 other files of dt=a have no deleted row"
+    assert table.index_files() == ()
+    assert shown(table) == before
+
+
 @pytest.mark.parametrize("partition", ["dt=a", "dt=b"])
 def test_only_some_partitions(table: DeletingTable, partition: str) -> None:
     report = run(table, partitions=(partition,), execute=False)
