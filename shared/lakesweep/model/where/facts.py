@@ -72,12 +72,12 @@ def evolved_facts(
 
 def _cast(found: ColumnRange, former: DataType, type_: DataType, row_count: int) -> ColumnRange:
     """Return a range after a change of the column's type. Null remains null under every cast."""
-    if _keeps_values(former, type_):
+    if keeps_values(former, type_):
         return found
     return ColumnRange(null_count=row_count) if found.null_count == row_count else UNKNOWN
 
 
-def _keeps_values(former: DataType, type_: DataType) -> bool:
+def keeps_values(former: DataType, type_: DataType) -> bool:
     """Tell whether a cast keeps every value as it is."""
     old, new = former.root, type_.root
     if old in _INTEGERS and new in _INTEGERS:

@@ -45,7 +45,7 @@ def roots_that_show(view: TableView, found: Found) -> tuple[ShownBy, ...]:
     search = RowsInRoots(view, found.plan, {match.file.path: match for match in found.matches}, roots)
     shows, may_show = search.showing, search.maybe_showing | unread
     chosen = [ref for ref in refs if ref.path in shows or ref.path in may_show]
-    untils = _untils(view, {root.ref.path: root for root in roots}, [ref for ref in chosen if ref.path not in unread])
+    untils = untils_of(view, {root.ref.path: root for root in roots}, [ref for ref in chosen if ref.path not in unread])
     return tuple(_grouped(chosen, shows, untils))
 
 
@@ -68,7 +68,7 @@ def _grouped(refs: Iterable[RootRef], shows: frozenset[str], untils: Mapping[str
         )
 
 
-def _untils(view: TableView, roots: Mapping[str, Root], refs: Sequence[RootRef]) -> dict[str, Until]:
+def untils_of(view: TableView, roots: Mapping[str, Root], refs: Sequence[RootRef]) -> dict[str, Until]:
     """Return path -> how long the root is kept, without those of which this is not known."""
     lifetimes = Lifetimes(view.table, view.listing, roots, view.now_ms)
     found: dict[str, Until] = {}
@@ -77,5 +77,5 @@ def _untils(view: TableView, roots: Mapping[str, Root], refs: Sequence[RootRef])
         try:
             found |= lifetimes.of(same)
         except (RefusedError, ObjectNotFoundError, FormatError):
-            found |= {} if len(same) == 1 else _untils(view, roots, same[:1]) | _untils(view, roots, same[1:])
+            found |= {} if len(same) == 1 else untils_of(view, roots, same[:1]) | untils_of(view, roots, same[1:])
     return found

@@ -1,0 +1,1 @@
+"""Erase rows from every version of a table."""

@@ -1,0 +1,1 @@
+"""Find every place where an erased value can still be."""

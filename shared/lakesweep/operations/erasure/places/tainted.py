@@ -1,0 +1,271 @@
+"""Search the data files of every root for the rows of a condition, also rows that deletion vectors hide.
+
+A data file is searched once, whichever roots need it, with the columns of one branch that needs it: the branch of the
+call, if its schemas can say what the file holds. A file counts as one that may have such rows in these cases:
+
+- It cannot be read, or it is no file that Lakesweep searches.
+- No branch that needs it can say what its columns are.
+- A column of the condition had another type, or another column had its name, so older readers saw other values.
+
+Memory grows with the data files of all roots by some 20 bytes each, and with those that have such rows by their names.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+
+from lakesweep.errors import (
+    AccessDeniedError,
+    FormatError,
+    MaintenanceError,
+    ObjectNotFoundError,
+    RefusedError,
+)
+from lakesweep.format.identity_digests import SIZE, Digests
+from lakesweep.format.row_entries import RowEntry
+from lakesweep.model.erasure.places import ErasedFiles, Reason
+from lakesweep.model.paths.allowed import is_external
+from lakesweep.model.reading.plan import ReadCounts, ReadFile, ReadPlan, pack
+from lakesweep.model.reading.pruning import may_match, stated_ranges
+from lakesweep.model.roots import Root
+from lakesweep.model.where.where import Where
+from lakesweep.operations.erasure.places.viewpoint import Viewpoint, Viewpoints
+from lakesweep.operations.reading.arrow import MISSING
+from lakesweep.operations.reading.matching import matching_partition
+from lakesweep.operations.reading.plan import FORMATS
+from lakesweep.operations.rows.engine import RowsEngine
+from lakesweep.runs.view import TableView
+from lakesweep.table.documents import read_all_schemas, read_each_root
+from lakesweep.table.metadata import MetadataReader, Unreadable
+from lakesweep.table.paths import real_name
+from lakesweep.table.reach.holders import Holders
+from lakesweep.table.stores import declared_roots
+
+_AT_ONCE = 4_096
+"""So many files are searched together; then their rows are forgotten."""
+_SPLIT_BYTES, _OPEN_COST_BYTES = 128 << 20, 4 << 20
+
+
+def tainted_files(view: TableView, where: Where, engine: RowsEngine) -> ErasedFiles:
+    """Return the data files of all roots of all branches that have rows of a condition, or may have some.
+
+    To know what a commit has left behind, search after the commit: until then others may copy rows into new files.
+
+    Args:
+        view: The table, with all of its roots.
+        where: The condition, on the columns of the latest schema of the view's branch.
+        engine: Searches data files.
+
+    Raises:
+        RefusedError: The partitions of the view's branch cannot be read.
+        StorageError: A request failed, and the file was neither absent nor forbidden.
+    """
+    return _Search(view, where, engine).result()
+
+
+class _Search:
+    """One search."""
+
+    def __init__(self, view: TableView, where: Where, engine: RowsEngine) -> None:
+        self._view, self._engine = view, engine
+        self._viewpoints = Viewpoints(view, where)
+        self._needed: dict[str, Digests] = {}
+        """Branch -> the files that some root of it needs."""
+        self._seen = Digests()
+        """The files that were searched, or will be."""
+        self._pending: dict[str, list[ReadFile]] = {}
+        """Branch -> files to search with its columns."""
+        self._chosen: dict[tuple[str, bytes], bool] = {}
+        """Branch and partition -> whether a condition on partition keys is true there."""
+        self._external: tuple[str, ...] | None = None
+        self._holds: set[str] = set()
+        self._may_hold: dict[str, Reason] = {}
+        self._unread: set[str] = set()
+        self._rows = self._searched = 0
+
+    def result(self) -> ErasedFiles:
+        """Search."""
+        view = self._view
+        refs = list(view.listing.roots())
+        documents = read_each_root(view.table.store, refs)
+        self._unread |= {path for path, found in documents.items() if isinstance(found, RefusedError)}
+        roots = [root for ref in refs if isinstance(root := documents[ref.path], Root)]
+        reader = MetadataReader(view.table.store, again=True)
+        holders = Holders(reader, roots)
+        self._note_needed(holders)
+        metas = [each.meta for _, each in holders.manifests() if each.meta.added_count]
+        for path, content in reader.scan_row_entries(metas, self._take, with_stats=True):
+            if isinstance(content, Unreadable):
+                self._unread.add(f"manifest/{path}")
+        for branch in list(self._pending):
+            self._flush(branch)
+        self._unread |= {gap.content.path for gap in holders.gaps}
+        return ErasedFiles(
+            searched_ms=view.now_ms,
+            holds=frozenset(self._holds),
+            may_hold={name: why for name, why in self._may_hold.items() if name not in self._holds},
+            rows=self._rows,
+            searched_files=self._searched,
+            unread=tuple(sorted(self._unread)),
+        )
+
+    def _note_needed(self, holders: Holders) -> None:
+        branches: dict[int, tuple[str, ...]] = {}
+        for mention in holders.mentions():
+            roots, name = mention.needed_by, mention.entry.file_name
+            if not roots:
+                continue
+            if mention.is_change:
+                self._may_hold[real_name(name)] = "changelog"
+                continue
+            if roots not in branches:
+                branches[roots] = tuple({root.ref.branch for root in holders.roots_in(roots)})
+            for branch in branches[roots]:
+                self._needed.setdefault(branch, Digests()).add(_digest(name))
+
+    def _take(self, entries: Iterator[RowEntry]) -> None:
+        """Take the files of one manifest that may have such rows."""
+        for each in entries:
+            if not each.is_add:
+                continue
+            digest = _digest(each.entry.file_name)
+            branches = [branch for branch, needed in self._needed.items() if digest in needed]
+            if branches and digest not in self._seen:
+                self._seen.add(digest)
+                self._judge(each, branches)
+
+    def _judge(self, each: RowEntry, branches: Collection[str]) -> None:
+        name = each.entry.file_name
+        found = self._viewpoints.of(branches, each.schema_id)
+        if found is None:
+            self._may_hold[name] = "other_columns"
+            return
+        try:
+            self._place(found, each)
+        except (FormatError, RefusedError):  # the partition is none of this branch
+            self._may_hold[name] = "damaged"
+
+    def _place(self, found: Viewpoint, each: RowEntry) -> None:
+        """Note a file, or let it wait for the search."""
+        file, plan = _read_file(found, each), _plan(self._view, found)
+        name = each.entry.file_name
+        in_partition = self._in_partition(found, plan, file)
+        if in_partition is not None:
+            if in_partition and file.rows:
+                self._holds.add(name)
+                self._rows += file.rows
+        elif not _is_searched(file):
+            self._may_hold[name] = "format"
+        elif not found.converts(each.schema_id):
+            self._may_hold[name] = "other_columns"
+        else:
+            if found.hides(each.schema_id, file):
+                self._may_hold[name] = "other_columns"
+            ranges = stated_ranges(each, found.fields(each.schema_id), file.format)
+            if may_match(found.where, plan, file, file.rows, ranges):
+                self._wait(found.branch, file)
+
+    def _wait(self, branch: str, file: ReadFile) -> None:
+        pending = self._pending.setdefault(branch, [])
+        pending.append(file)
+        if len(pending) >= _AT_ONCE:
+            self._flush(branch)
+
+    def _in_partition(self, found: Viewpoint, plan: ReadPlan, file: ReadFile) -> bool | None:
+        """Tell by its partition whether all rows of a file are chosen, or none; `None`: this depends on its rows."""
+        where = found.where
+        if where.always is not None:
+            return where.always
+        if not where.columns <= set(plan.partition_keys):
+            return None
+        key = found.branch, file.partition
+        if key not in self._chosen:
+            self._chosen[key] = matching_partition(plan, file.partition)
+        return self._chosen[key]
+
+    def _flush(self, branch: str) -> None:
+        """Search the files that wait."""
+        files, found = self._pending.pop(branch, []), self._viewpoints.known(branch)
+        roots = self._roots_outside() if any(is_external(file.path) for file in files) else ()
+        self._searched += len(files)
+        self._match(replace(_plan(self._view, found), external_roots=roots), files)
+
+    def _match(self, plan: ReadPlan, files: Sequence[ReadFile]) -> None:
+        """Search some files. If this fails, search their halves, until the file that fails is alone."""
+        splits = pack(files, _SPLIT_BYTES, _OPEN_COST_BYTES)
+        counts = dict[str, int]()
+        try:
+            for match in self._engine.match(replace(plan, splits=splits)):
+                counts[match.path] = match.count
+        except (FormatError, RefusedError, ObjectNotFoundError, AccessDeniedError) as error:
+            if len(files) > 1:
+                half = len(files) // 2
+                self._match(plan, files[:half])
+                self._match(plan, files[half:])
+                return
+            self._may_hold.setdefault(_name(files[0]), _reason(error))
+            return
+        self._holds |= {path.rpartition("/")[2] for path in counts}
+        self._rows += sum(counts.values())
+
+    def _roots_outside(self) -> tuple[str, ...]:
+        if self._external is None:
+            store = self._view.table.store
+            self._external = declared_roots(store.location, read_all_schemas(store, self._view.listing))
+        return self._external
+
+
+def _plan(view: TableView, found: Viewpoint) -> ReadPlan:
+    """Return how files are searched: without vectors, and with rows of all kinds."""
+    return ReadPlan(
+        table=view.table.ref.location,
+        branch=found.branch,
+        snapshot_id=None,
+        tag=None,
+        schema_id=found.schema.id,
+        fields=found.schema.fields,
+        partition_keys=found.schema.partition_keys,
+        primary_keys=(),
+        columns=(),
+        schemas=found.known_fields,
+        splits=(),
+        counts=ReadCounts(),
+        where=found.where,
+    )
+
+
+def _read_file(found: Viewpoint, each: RowEntry) -> ReadFile:
+    entry = each.entry
+    return ReadFile(
+        path=found.paths.data_file(entry),
+        size_bytes=entry.file_size,
+        rows=entry.row_count,
+        format=entry.file_name.rpartition(".")[2].lower(),
+        schema_id=each.schema_id,
+        level=entry.level,
+        bucket=entry.bucket,
+        partition=entry.partition,
+        vector=None,
+        write_cols=each.write_cols,
+    )
+
+
+def _is_searched(file: ReadFile) -> bool:
+    name = _name(file)
+    return file.format in FORMATS and not name.endswith(f".blob.{file.format}") and ".vector." not in name
+
+
+def _reason(error: MaintenanceError) -> Reason:
+    if isinstance(error, AccessDeniedError) or isinstance(error.__cause__, AccessDeniedError):
+        return "denied"
+    if isinstance(error, ObjectNotFoundError) or error.code == MISSING:
+        return "missing"
+    return "damaged"
+
+
+def _name(file: ReadFile) -> str:
+    return file.path.rpartition("/")[2]
+
+
+def _digest(name: str) -> bytes:
+    return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=SIZE).digest()
