@@ -37,7 +37,7 @@ from lakesweep.operations.compaction.arguments import CompactArguments
 from lakesweep.operations.compaction.compact import compact
 from lakesweep.runs.committing.catalog import Catalog
 from lakesweep.runs.session import Table
-from lakesweep.spark.compaction.engine import SparkCompaction
+from lakesweep.spark.rows.rewriting import SparkRewriting
 from lakesweep.storage.local.store import LocalStore
 from tests.support.rows_read import planned
 
@@ -73,7 +73,7 @@ def compact_by_ours(location: Path, session: SparkSession | None) -> dict[str, A
     """Compact with Lakesweep, on Spark or in this process, and return the part of the report about it."""
     control = ControlArea(LocalStore(str(location.parents[1] / "control")), str(location))
     opened = Table(TableRef(str(location)), LocalStore(str(location)), control, LocalStore)
-    engine = None if session is None else SparkCompaction(lambda: session, opened)
+    engine = None if session is None else SparkRewriting(lambda: session, opened)
     report = compact(opened, CompactArguments(Catalog("filesystem", has_lock=True)), execute=True, engine=engine)
     if report.status != "done":
         raise SystemExit(f"compact on {location}: {report.status}, {report.refusal}")

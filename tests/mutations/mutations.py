@@ -727,7 +727,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a compaction brings deleted rows back",
-        "operations/compaction/rewriting",
+        "operations/writing/rewriting",
         "file, vectors.get(file.path)):",
         "file, None):",
         "unit/operations/compaction/test_compact.py::test_deleted_rows_go_for_good",

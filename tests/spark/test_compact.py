@@ -9,7 +9,7 @@ from lakesweep.errors import RefusedError
 from lakesweep.model.commits.compaction import CompactionReport
 from lakesweep.operations.compaction.arguments import CompactArguments
 from lakesweep.operations.compaction.compact import compact
-from lakesweep.spark.compaction.engine import SparkCompaction
+from lakesweep.spark.rows.rewriting import SparkRewriting
 from tests.support.deleting import DECLARED, DeletingTable
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ def table(tmp_path: Path) -> DeletingTable:
     return made
 
 
-def engine_of(spark: "SparkSession", table: DeletingTable) -> SparkCompaction:
-    return SparkCompaction(lambda: spark, table.table())
+def engine_of(spark: "SparkSession", table: DeletingTable) -> SparkRewriting:
+    return SparkRewriting(lambda: spark, table.table())
 
 
 def test_each_task_rewrites_a_bin(spark: "SparkSession", table: DeletingTable) -> None:

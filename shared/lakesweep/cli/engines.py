@@ -20,9 +20,9 @@ from lakesweep.runs.session import ScanBackend, Table
 from lakesweep.storage.open import StoreSettings
 
 if TYPE_CHECKING:
-    from lakesweep.operations.compaction.engine import CompactionEngine
     from lakesweep.operations.reading.read import ReadRows
     from lakesweep.operations.rows.engine import RowsEngine
+    from lakesweep.operations.writing.engine import RewritingEngine
     from lakesweep.spark.scan import SparkScan
 
 _ENGINES = ("local", "spark")
@@ -180,11 +180,9 @@ def rows_engine(place: Place, table: Table, engine: str | None) -> "RowsEngine |
     return found
 
 
-def compaction_engine(place: Place, table: Table, engine: str | None) -> "CompactionEngine | None":
+def compaction_engine(place: Place, table: Table, engine: str | None) -> "RewritingEngine | None":
     """Return the engine of compactions that `--engine` names; see `rows_engine`."""
-    found: CompactionEngine | None = _on_spark(
-        "lakesweep.spark.compaction.engine", "SparkCompaction", place, table, engine
-    )
+    found: RewritingEngine | None = _on_spark("lakesweep.spark.rows.rewriting", "SparkRewriting", place, table, engine)
     return found
 
 

@@ -89,7 +89,7 @@ class Table:
     rows_engine: Any = None
     """A `RowsEngine`: what searches data files for rows to delete; `None`: this process."""
     compaction_engine: Any = None
-    """A `CompactionEngine`: what rewrites data files; `None`: this process."""
+    """A `RewritingEngine`: what rewrites data files; `None`: this process."""
     say: Callable[[str], None] = _say_nothing
     """Tells people about progress during a call."""
     notes: dict[str, str] = field(default_factory=dict)

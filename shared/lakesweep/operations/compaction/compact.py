@@ -13,11 +13,11 @@ from lakesweep.commit.base import Base
 from lakesweep.errors import RefusedError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.compaction.arguments import CompactArguments
-from lakesweep.operations.compaction.engine import CompactionEngine, LocalEngine
 from lakesweep.operations.compaction.execution import OPERATION, Execution
 from lakesweep.operations.compaction.task import INSTEAD, Task
 from lakesweep.operations.rows.checks import check_append_table
 from lakesweep.operations.tags.options import declared_zone
+from lakesweep.operations.writing.engine import LocalEngine, RewritingEngine
 from lakesweep.runs.committing.opened import Opened, opened
 from lakesweep.runs.fleet import ruling_of
 from lakesweep.runs.reports import refused, report_of
@@ -25,7 +25,7 @@ from lakesweep.runs.session import NOT_EXECUTABLE, Table
 
 
 def compact(
-    table: Table, arguments: CompactArguments, *, execute: bool, engine: CompactionEngine | None = None
+    table: Table, arguments: CompactArguments, *, execute: bool, engine: RewritingEngine | None = None
 ) -> RunReport:
     """Compact the data files of a branch, or say which ones a call would rewrite.
 

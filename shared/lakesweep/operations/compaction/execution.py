@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from lakesweep.commit.environment import Attempt, Prepared
 from lakesweep.commit.manifest_options import manifests_of
@@ -14,14 +13,14 @@ from lakesweep.model.commits.report import MadeCommit
 from lakesweep.model.reading.plan import ReadPlan
 from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.model.safety import ORPHAN_AGE_MS
-from lakesweep.operations.compaction.engine import CompactionEngine, Work
-from lakesweep.operations.compaction.rewriting import RewrittenBin
-from lakesweep.operations.compaction.rules.pick import Bin
 from lakesweep.operations.compaction.task import Task
 from lakesweep.operations.rows.commit import NewIndex, index_at, leaving_of, prepared
 from lakesweep.operations.rows.engine import LocalEngine as LocalRows
 from lakesweep.operations.rows.groups import Change, groups_of
 from lakesweep.operations.rows.rewriting import Rewriting
+from lakesweep.operations.writing.bins import Bin
+from lakesweep.operations.writing.engine import RewritingEngine
+from lakesweep.operations.writing.rewriting import RewrittenBin, Work, creation_time_ms
 from lakesweep.runs.committing.opened import Opened
 from lakesweep.runs.committing.run import CommitRun
 from lakesweep.storage.clock import Stopwatch
@@ -35,7 +34,7 @@ BINS_LOST = "bins_lost"
 class Execution:
     """One execution: one commit."""
 
-    def __init__(self, target: Opened, task: Task, engine: CompactionEngine) -> None:
+    def __init__(self, target: Opened, task: Task, engine: RewritingEngine) -> None:
         self._target, self._task, self._engine = target, task, engine
         self._run = CommitRun(
             target,
@@ -107,9 +106,8 @@ class Execution:
 
     def _rewrite(self, attempt: Attempt, plan: ReadPlan, bins: Sequence[Bin]) -> dict[Bin, RewrittenBin]:
         self._since = Stopwatch()
-        zone = self._task.zone or UTC
-        local = datetime.fromtimestamp(attempt.now_ms / 1000, zone).replace(tzinfo=UTC)
-        work = Work(plan.shared, attempt.base.schema, self._task.writing, int(local.timestamp() * 1000))
+        created_ms = creation_time_ms(attempt.now_ms, self._task.zone)
+        work = Work(plan.shared, attempt.base.schema, self._task.writing, created_ms)
         return dict(zip(bins, self._engine.rewrite(work, bins), strict=True))
 
     def _added(self) -> tuple[TextEntry, ...]:

@@ -16,10 +16,11 @@ from lakesweep.model.partitions.names import partition_name
 from lakesweep.model.partitions.spec import matcher, parse_specs
 from lakesweep.model.reading.plan import ReadPlan
 from lakesweep.operations.compaction.arguments import CompactArguments
-from lakesweep.operations.compaction.rules.pick import Bin, bins_of, deleted_rows, pick_options
+from lakesweep.operations.compaction.rules.pick import bins_of, deleted_rows, pick_options
 from lakesweep.operations.partitions.drop_partition import DEFAULT_NAME
 from lakesweep.operations.reading.plan import plan_at
 from lakesweep.operations.rows.checks import check_append_table, check_files
+from lakesweep.operations.writing.bins import Bin
 from lakesweep.operations.writing.options import Writing, writing_of
 from lakesweep.operations.writing.parquet import check_types
 from lakesweep.runs.metadata_cache import remembering_manifests

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from lakesweep.format.values.options import bad_option, parse_int, parse_memory_bytes
 from lakesweep.model.reading.plan import ReadFile
+from lakesweep.operations.writing.bins import Bin
 
 _TARGET = ("target-file-size", "256 mb")
 _MIN_FILES = ("compaction.min.file-num", "5")
@@ -34,29 +35,6 @@ class PickOptions:
     def small_bytes(self) -> int:
         """A smaller file is small."""
         return self.target_bytes // 10 * 7
-
-
-@dataclass(frozen=True, slots=True)
-class Bin:
-    """Data files of one partition that are rewritten together."""
-
-    files: tuple[ReadFile, ...]
-    """In the order of their rows in the new file."""
-
-    @property
-    def partition(self) -> bytes:
-        """The partition."""
-        return self.files[0].partition
-
-    @property
-    def size_bytes(self) -> int:
-        """The size of the files."""
-        return sum(file.size_bytes for file in self.files)
-
-    @property
-    def rows(self) -> int:
-        """Their rows, with deleted ones."""
-        return sum(file.rows for file in self.files)
 
 
 def pick_options(options: Mapping[str, str]) -> PickOptions:

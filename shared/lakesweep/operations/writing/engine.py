@@ -6,12 +6,9 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Protocol
 
-from lakesweep.format.schema import TableSchema
-from lakesweep.model.reading.plan import ReadPlan
-from lakesweep.operations.compaction.rewriting import RewrittenBin, rewrite_bin
-from lakesweep.operations.compaction.rules.pick import Bin
 from lakesweep.operations.reading.arrow import stores_of
-from lakesweep.operations.writing.options import Writing
+from lakesweep.operations.writing.bins import Bin
+from lakesweep.operations.writing.rewriting import RewrittenBin, Work, rewrite_bin
 from lakesweep.runs.session import Table
 from lakesweep.storage.together import waits
 
@@ -20,18 +17,7 @@ _AT_ONCE = 2
 _WHAT = "the rewriting of data files"
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What all bins of a run share. It pickles."""
-
-    plan: ReadPlan
-    """Without splits, with all columns."""
-    schema: TableSchema
-    writing: Writing
-    creation_time_ms: int
-
-
-class CompactionEngine(Protocol):
+class RewritingEngine(Protocol):
     """Does the work that grows with the table."""
 
     def rewrite(self, work: Work, bins: Sequence[Bin]) -> Sequence[RewrittenBin]:
@@ -55,15 +41,7 @@ class LocalEngine:
 
         def one(found: Bin) -> RewrittenBin:
             table.check_time(_WHAT)
-            made = rewrite_bin(
-                stores,
-                work.plan,
-                work.schema,
-                found,
-                work.writing,
-                work.creation_time_ms,
-                lambda: table.check_time(_WHAT),
-            )
+            made = rewrite_bin(stores, work, found, lambda: table.check_time(_WHAT))
             table.progress("rows rewritten", made.rows, None)
             return made
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from lakesweep.commit.files import write_new
@@ -9,13 +10,42 @@ from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.entry_writer import NewDataFile
 from lakesweep.format.manifest import COMPACT
 from lakesweep.format.schema import TableSchema
+from lakesweep.format.vectors.combined import both
+from lakesweep.format.vectors.vector import DeletionVector, read_vector
 from lakesweep.model.reading.plan import ReadPlan, Split
-from lakesweep.operations.compaction.rules.pick import Bin
 from lakesweep.operations.reading.arrow import file_vectors, kept_rows, missing_file
+from lakesweep.operations.writing.bins import Bin
 from lakesweep.operations.writing.options import Writing
 from lakesweep.operations.writing.parquet import parquet_files
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.stores import TableStores
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What all bins of a run share. It pickles."""
+
+    plan: ReadPlan
+    """Without splits and condition, with all columns in the order of the schema."""
+    schema: TableSchema
+    """The latest schema of the branch."""
+    writing: Writing
+    """How data files are written."""
+    creation_time_ms: int
+    """See `NewDataFile`."""
+    source: int = COMPACT
+    """See `NewDataFile`. Sequence numbers of new files begin at 0 if it is not `COMPACT`, as those of each writer."""
+
+
+def creation_time_ms(now_ms: int, zone: tzinfo | None) -> int:
+    """Return a time as the clock of a zone shows it, as if that were UTC; see `NewDataFile`.
+
+    Args:
+        now_ms: The time, epoch milliseconds.
+        zone: The zone of the writers' clocks; `None`: UTC.
+    """
+    local = datetime.fromtimestamp(now_ms / 1000, zone or UTC).replace(tzinfo=UTC)
+    return int(local.timestamp() * 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +59,14 @@ class RewrittenBin:
 
 
 def rewrite_bin(
-    stores: TableStores,
-    plan: ReadPlan,
-    schema: TableSchema,
-    found: Bin,
-    writing: Writing,
-    creation_time_ms: int,
-    before_each: Callable[[], None] = lambda: None,
+    stores: TableStores, work: Work, found: Bin, before_each: Callable[[], None] = lambda: None
 ) -> RewrittenBin:
     """Rewrite the files of a bin.
 
     Args:
         stores: The table's store.
-        plan: The plan with all columns, in the order of the schema; it may be `ReadPlan.shared`.
-        schema: The latest schema of the branch.
+        work: What all bins share.
         found: The bin.
-        writing: How data files are written.
-        creation_time_ms: See `NewDataFile`.
         before_each: Called before each file is written; may raise.
 
     Raises:
@@ -54,11 +75,13 @@ def rewrite_bin(
         FormatError: A file is damaged, or has another number of rows than metadata state.
         StorageError: A request failed. Some new files may exist; they are orphans.
     """
+    plan, writing = work.plan, work.writing
     fields = tuple(column.field for column in plan.columns)
-    vectors = file_vectors(stores, plan, Split(found.files))
+    vectors = _vectors(stores, plan, found)
     expected = sum(file.rows for file in found.files) - sum(vector.cardinality for vector in vectors.values())
-    sequence, rows, made = found.files[0].min_sequence, 0, list[NewDataFile]()
-    folder = TablePaths(schema).bucket_dir(found.partition, 0)
+    sequence = found.files[0].min_sequence if work.source == COMPACT else 0
+    rows, made = 0, list[NewDataFile]()
+    folder = TablePaths(work.schema).bucket_dir(found.partition, 0)
 
     def batches() -> Iterator[Any]:
         for file in found.files:
@@ -79,11 +102,11 @@ def rewrite_bin(
                 rows=new.rows,
                 stats=new.stats,
                 stats_cols=writing.stats_cols,
-                schema_id=schema.id,
+                schema_id=work.schema.id,
                 min_sequence=sequence + rows,
                 max_sequence=sequence + rows + new.rows - 1,
-                creation_time_ms=creation_time_ms,
-                source=COMPACT,
+                creation_time_ms=work.creation_time_ms,
+                source=work.source,
             )
         )
         rows += new.rows
@@ -92,3 +115,12 @@ def rewrite_bin(
             f"table {plan.table}: expected {expected} rows of {len(found.files)} data files, found {rows}"
         )
     return RewrittenBin(tuple(made), rows)
+
+
+def _vectors(stores: TableStores, plan: ReadPlan, found: Bin) -> dict[str, DeletionVector]:
+    """Return path of a data file -> the rows that are left out."""
+    vectors = dict(file_vectors(stores, plan, Split(found.files)))
+    for file, blob in zip(found.files, found.gone, strict=False):
+        gone, old = read_vector(blob, None, file.path), vectors.get(file.path)
+        vectors[file.path] = gone if old is None else both(old, gone)
+    return vectors

@@ -1,4 +1,4 @@
-"""The engine of `compact` on Spark: a task rewrites the data files of one bin. Rows stay in the task.
+"""Data files rewritten on Spark: a task rewrites the data files of one bin. Rows stay in the task.
 
 Spark may run a task twice. The answer of one copy counts, and files that another copy has written are orphans.
 """
@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakesweep.operations.compaction.engine import Work
-from lakesweep.operations.compaction.rewriting import RewrittenBin, rewrite_bin
-from lakesweep.operations.compaction.rules.pick import Bin
 from lakesweep.operations.reading.arrow import stores_of
+from lakesweep.operations.rows.hiding import values_kept
+from lakesweep.operations.writing.bins import Bin
+from lakesweep.operations.writing.rewriting import RewrittenBin, Work, rewrite_bin
 from lakesweep.runs.session import Table
 from lakesweep.spark.rows.answers import answers
 from lakesweep.spark.rows.tasks import packed, unpacked
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class SparkCompaction:
-    """Rewrites data files by the tasks of Spark; see `CompactionEngine`."""
+class SparkRewriting:
+    """Rewrites data files by the tasks of Spark; see `RewritingEngine`."""
 
     open_session: "Callable[[], SparkSession]"
     """Called only once there is work."""
@@ -52,5 +52,6 @@ class RewriteBin:
         """Answer with the one row that says what was written."""
         work = self.work
         stores = stores_of(work.plan, task.store(work.plan.table), task.store)
-        made = rewrite_bin(stores, work.plan, work.schema, unpacked(piece["bin"]), work.writing, work.creation_time_ms)
+        with values_kept(f"table {work.plan.table}"):
+            made = rewrite_bin(stores, work, unpacked(piece["bin"]))
         yield {"number": piece["number"], "made": packed(made)}

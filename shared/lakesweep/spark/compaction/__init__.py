@@ -1,1 +1,0 @@
-"""The Spark side of `compact`: tasks rewrite data files, the driver commits."""
