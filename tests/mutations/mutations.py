@@ -655,6 +655,20 @@ MUTATIONS = (
     ),
     # --- compaction of data files ---
     Mutation(
+        "a file that does not say when it was written counts as old",
+        "operations/compaction/rules/choice",
+        "None if written_ms is None or before_ms is None else max(before_ms, written_ms)",
+        "max(before_ms or 0, written_ms or 0)",
+        "unit/operations/compaction/test_choice.py::test_a_time_that_nobody_can_read_is_not_idle",
+    ),
+    Mutation(
+        "without a declared zone, the clocks of writers count as UTC",
+        "operations/compaction/rules/choice",
+        "instant_ms(file.created_ms, zone or LAST_ZONE, is_late=True)",
+        "file.created_ms",
+        "unit/operations/compaction/test_choice.py::test_the_zone_of_the_writers_clocks",
+    ),
+    Mutation(
         "what was found in a file counts although its vector has changed",
         "operations/rows/search",
         "if path in self._known and self._known[path].file == file}",

@@ -25,6 +25,8 @@ def compaction_lines(commits: Document, size: Callable[[int], str]) -> Iterator[
         yield "rewrite" if not commits["made"] else "rewritten", _files(commits, size)
     if commits["waiting_files"]:
         yield "left", f"{_counted(commits['waiting_files'], 'data file')} for the next run, since a run has a limit"
+    if commits["busy_files"]:
+        yield "busy", f"{_counted(commits['busy_files'], 'data file')} in partitions that are not idle long enough"
     for commit in commits["made"]:
         written = commits["written"]
         attempts = f"; attempt {commit['attempts']}, since others committed first" if commit["attempts"] > 1 else ""

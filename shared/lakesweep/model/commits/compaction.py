@@ -47,6 +47,10 @@ class CompactionReport(CommitsReport):
     """Live data files of the snapshot."""
     waiting_files: int = 0
     """Data files that are due, and beyond the most bytes of one run."""
+    busy_files: int = 0
+    """Data files that are due, in partitions into which somebody wrote of late."""
+    idle_from_ms: int | None = None
+    """When the next of these partitions is idle, if nobody writes into it; `None`: unknown, or there is none."""
     vain_files: int = 0
     """Data files that were rewritten in vain: other writers changed or deleted them meanwhile."""
     written_files: int = 0
@@ -76,6 +80,8 @@ class CompactionReport(CommitsReport):
             "bins": sum(each.bins for each in self.partitions),
             "all_files": self.all_files,
             "waiting_files": self.waiting_files,
+            "busy_files": self.busy_files,
+            "idle_from_ms": self.idle_from_ms,
             "vain_files": self.vain_files,
             "partition_count": len(self.partitions),
             "partitions": [each.to_json() for each in self.partitions[:SHOWN]],

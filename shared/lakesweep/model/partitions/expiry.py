@@ -195,7 +195,7 @@ class Expiry:
         is_due = newest_ns < self._cutoff_ns
         if is_due and self._cutoff_ns - newest_ns <= _MOST_SHIFT_MS * _MS_NS:
             # Clocks may have jumped since then, so that less time has passed than they show.
-            newest = _instant_ms(newest_ms, self._zone, is_late=True)
+            newest = instant_ms(newest_ms, self._zone, is_late=True)
             is_due = newest is not None and newest * _MS_NS < self._now_ms * _MS_NS - self._rules.expiration_ns
         return newest_ns if is_due else ("not_due", newest_ns)
 
@@ -224,12 +224,12 @@ class Expiry:
         if self._rules.strategy == "update-time":
             assert facts.newest_ms is not None
             text = local_date_time_text(facts.newest_ms, 0)
-            time_ms = _instant_ms(facts.newest_ms, zone, is_late=True)
+            time_ms = instant_ms(facts.newest_ms, zone, is_late=True)
             return Due(facts, time_ms, f"its newest entry was created at {text}, before {self._cutoff_text()}")
         time_ns = self._by_values(facts.values)
         assert isinstance(time_ns, int)
         text = local_date_time_text(*divmod(time_ns, _MS_NS))
-        time_ms = _instant_ms(time_ns // _MS_NS, zone, is_late=False)
+        time_ms = instant_ms(time_ns // _MS_NS, zone, is_late=False)
         return Due(facts, time_ms, f"its values state the time {text}, before {self._cutoff_text()}")
 
     def _cutoff_text(self) -> str:
@@ -237,10 +237,10 @@ class Expiry:
 
     def _next_due_ms(self, time_ns: int) -> int | None:
         """Return the first time at which a partition of this wall clock may be due."""
-        by_clock = _instant_ms((time_ns + self._rules.expiration_ns) // _MS_NS + 1, self._zone, is_late=False)
+        by_clock = instant_ms((time_ns + self._rules.expiration_ns) // _MS_NS + 1, self._zone, is_late=False)
         if self._rules.strategy == "values-time" or by_clock is None:
             return by_clock
-        newest = _instant_ms(time_ns // _MS_NS, self._zone, is_late=True)
+        newest = instant_ms(time_ns // _MS_NS, self._zone, is_late=True)
         return None if newest is None else max(by_clock, newest + self._rules.expiration_ns // _MS_NS + 1)
 
     def _warnings(self, differs: int, undecided: int, no_time: int, example: str) -> tuple[str, ...]:
@@ -264,7 +264,7 @@ class Expiry:
         return tuple(warnings)
 
 
-def _instant_ms(local_ms: int, zone: tzinfo, *, is_late: bool) -> int | None:
+def instant_ms(local_ms: int, zone: tzinfo, *, is_late: bool) -> int | None:
     """Return the instant of a wall clock, `None` beyond Python's calendar.
 
     Args:

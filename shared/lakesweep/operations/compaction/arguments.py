@@ -23,8 +23,12 @@ class CompactArguments:
     """Rewrite these data files alone, whatever it pays, as far as they have deleted rows; paths below the table."""
     max_bytes: int = MAX_BYTES
     """The most bytes of data files that the run rewrites."""
+    max_partition_bytes: int | None = None
+    """The most bytes of a partition; `None`: no limit of its own."""
+    idle_ms: int | None = None
+    """Only partitions into which nobody wrote for longer than this; `None`: all."""
     zone: str | None = None
-    """The zone of the writers' clocks, for the creation time of new files; `None`: as the fleet policy declares it."""
+    """The zone of the writers' clocks: when files were written, and are. `None`: as the fleet policy declares it."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Table options for this call."""
 
@@ -33,5 +37,6 @@ class CompactArguments:
         return {
             **stated(partition=self.partitions, full=self.full, time_zone=self.zone, options=self.options),
             **({"max_bytes": self.max_bytes} if self.max_bytes != MAX_BYTES else {}),
+            **stated(max_partition_bytes=self.max_partition_bytes, partition_idle_ms=self.idle_ms),
             **self.catalog.to_json(),
         }

@@ -46,7 +46,7 @@ def compact(
         check_append_table(target.schema, INSTEAD)
         if target.base is None:
             return report_of(table, OPERATION, "nothing_to_do", None)
-        task = Task(table, target.schema, arguments, zone)
+        task = Task(table, target.schema, arguments, zone, target.now_ms)
         if execute:
             return Execution(target, task, engine or LocalEngine(table)).report()
         return _planned(target, target.base, task)
@@ -61,6 +61,6 @@ def _planned(target: Opened, base: Base, task: Task) -> RunReport:
     except RefusedError as error:
         warnings.append(f"{NOT_EXECUTABLE}: {error}")
     plan = task.plan(base)
-    bins, left = task.bins(base.schema, plan)
-    report = report_of(target.table, OPERATION, "planned" if bins else "nothing_to_do", None)
-    return replace(report, commits=task.report(base.schema, plan, bins, left), warnings=tuple(warnings))
+    choice = task.choice(base.schema, plan)
+    report = report_of(target.table, OPERATION, "planned" if choice.bins else "nothing_to_do", None)
+    return replace(report, commits=task.report(base.schema, plan, choice), warnings=tuple(warnings))

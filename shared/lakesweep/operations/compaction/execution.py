@@ -70,12 +70,12 @@ class Execution:
         if not attempt.may_reuse or base.is_restart or self._since.elapsed_ms() > ORPHAN_AGE_MS // 2:
             self._rewritten = None  # a rollback or an orphan scan may have deleted what an earlier attempt wrote
         if self._rewritten is None:
-            bins, left = task.bins(base.schema, plan)
-            self._report = task.report(base.schema, plan, bins, left)
+            choice = task.choice(base.schema, plan)
+            self._report = task.report(base.schema, plan, choice)
             self._taken, self._lost = (), frozenset()
-            if not bins:
+            if not choice.bins:
                 return None
-            self._rewritten = self._rewrite(attempt, plan, bins)
+            self._rewritten = self._rewrite(attempt, plan, choice.bins)
         files = {file.path: file for split in plan.splits for file in split.files}
         self._taken = tuple(
             each for each in self._rewritten if all(files.get(file.path) == file for file in each.files)

@@ -16,6 +16,7 @@ from lakesweep.model.partitions.names import partition_name
 from lakesweep.model.partitions.spec import matcher, parse_specs
 from lakesweep.model.reading.plan import ReadPlan
 from lakesweep.operations.compaction.arguments import CompactArguments
+from lakesweep.operations.compaction.rules.choice import Choice, Limits, choose
 from lakesweep.operations.compaction.rules.pick import bins_of, deleted_rows, pick_options
 from lakesweep.operations.partitions.drop_partition import DEFAULT_NAME
 from lakesweep.operations.reading.plan import plan_at
@@ -32,8 +33,10 @@ INSTEAD = "compact in Paimon instead (CALL sys.compact)"
 class Task:
     """What a call compacts."""
 
-    def __init__(self, table: Table, schema: TableSchema, arguments: CompactArguments, zone: tzinfo | None) -> None:
-        self.arguments, self.zone = arguments, zone
+    def __init__(
+        self, table: Table, schema: TableSchema, arguments: CompactArguments, zone: tzinfo | None, now_ms: int
+    ) -> None:
+        self.arguments, self.zone, self._now_ms = arguments, zone, now_ms
         self.table = remembering_manifests(table)
         self.options = {**schema.options, **arguments.options}
         self.writing: Writing = writing_of(replace(schema, options=self.options), schema.fields)
@@ -62,8 +65,8 @@ class Task:
         check_files(plan)
         return plan
 
-    def bins(self, schema: TableSchema, plan: ReadPlan) -> tuple[tuple[Bin, ...], int]:
-        """Return the bins to rewrite, and how many files are left for another run.
+    def choice(self, schema: TableSchema, plan: ReadPlan) -> Choice:
+        """Return the bins to rewrite, and what is left for another run.
 
         Raises:
             RefusedError: An option does not parse.
@@ -82,19 +85,18 @@ class Task:
             found = bins_of(files, pick_options(self.options), force=self.arguments.full or only is not None)
         except FormatError as error:
             raise RefusedError(str(error), code="bad_option") from error
-        taken, size = list[Bin](), 0
-        for each in found:
-            if not taken or size + each.size_bytes <= self.arguments.max_bytes:
-                taken.append(each)
-                size += each.size_bytes
-        return tuple(taken), sum(len(each.files) for each in found) - sum(len(each.files) for each in taken)
+        given = self.arguments
+        limits = Limits(given.max_bytes, given.max_partition_bytes, given.idle_ms)
+        return choose(found, files, limits, self._now_ms, self.zone)
 
-    def report(self, schema: TableSchema, plan: ReadPlan, bins: Sequence[Bin], left: int) -> CompactionReport:
+    def report(self, schema: TableSchema, plan: ReadPlan, choice: Choice) -> CompactionReport:
         """Return what a report says."""
         return CompactionReport(
-            partitions=_partitions(schema, bins),
+            partitions=_partitions(schema, choice.bins),
             all_files=plan.counts.files,
-            waiting_files=left,
+            waiting_files=choice.waiting_files,
+            busy_files=choice.busy_files,
+            idle_from_ms=choice.idle_from_ms,
             catalog=self.arguments.catalog.type,
         )
 

@@ -22,6 +22,8 @@ def _compact(table: Table, call: Call, execute: bool) -> RunReport:
         partitions=call[given.PARTITION],
         full=call[given.FULL],
         max_bytes=MAX_BYTES if most is None else most,
+        max_partition_bytes=call[given.MAX_PARTITION_SIZE],
+        idle_ms=call[given.PARTITION_IDLE_TIME],
         zone=call[given.TIME_ZONE],
         options=call[OPTIONS],
     )

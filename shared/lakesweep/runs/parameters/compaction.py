@@ -2,7 +2,7 @@
 
 from lakesweep.runs.parameters.commits import CATALOG_LOCK, CATALOG_TYPE, COMMIT_OPTIONS
 from lakesweep.runs.parameters.manifests import MANIFEST_OPTIONS
-from lakesweep.runs.parameters.parameter import OPTIONS, Kind, Signature, flag, read_text, text
+from lakesweep.runs.parameters.parameter import OPTIONS, Kind, Signature, age, flag, read_text, text
 from lakesweep.runs.parameters.partitions import PARTITION as DROPPED
 
 PARTITION = DROPPED.says(
@@ -28,10 +28,14 @@ def read_size(value: object, name: str) -> int:
 
 size: Kind[int | None] = Kind("memory size", read_size, None, "SIZE")
 MAX_SIZE = size("max_size", "Rewrite data files of this size at most, such as '20 gb' (64 gb).")
+MAX_PARTITION_SIZE = size("max_partition_size", "Rewrite data files of this size at most in each partition.")
+PARTITION_IDLE_TIME = age(
+    "partition_idle_time", "Only partitions whose newest data file was written longer ago than this, such as '1 d'."
+)
 TIME_ZONE = text(
     "time_zone",
-    "Time zone of the writers' clocks, for the creation times of new files; by default that of the fleet policy, else "
-    "UTC.",
+    "Time zone of the writers' clocks, for the creation times of data files; by default that of the fleet policy. "
+    "Without one, new files have times of UTC, and a partition is idle up to 12 hours later.",
     "ZONE",
 )
 ENGINE = text(
@@ -53,7 +57,10 @@ FILE_OPTIONS = frozenset(
 """Table options that say which data files are rewritten, and how."""
 COMPACT = Signature(
     "compact",
-    (PARTITION, FULL, MAX_SIZE, TIME_ZONE, ENGINE, CATALOG_TYPE, CATALOG_LOCK, OPTIONS),
+    (
+        *(PARTITION, PARTITION_IDLE_TIME, FULL, MAX_SIZE, MAX_PARTITION_SIZE, TIME_ZONE, ENGINE),
+        *(CATALOG_TYPE, CATALOG_LOCK, OPTIONS),
+    ),
     FILE_OPTIONS | MANIFEST_OPTIONS | COMMIT_OPTIONS,
     commits=True,
     needs_spark=True,

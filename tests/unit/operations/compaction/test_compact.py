@@ -267,3 +267,13 @@ def test_a_table_without_deletion_vectors(tmp_path: Path) -> None:
     assert run(table).status == "done"
     assert shown(table) == before
     assert len(read_rows(table.store)) == 50
+
+
+def test_a_partition_into_which_somebody_writes_stays(table: DeletingTable) -> None:
+    """Afterwards it has a new file, so it is not idle for a while."""
+    day_ms = 86_400_000
+    report = run(table, idle_ms=day_ms, zone="UTC")
+    assert (report.status, found(report).busy_files) == ("nothing_to_do", 6)
+    idle_from_ms = found(report).idle_from_ms
+    assert idle_from_ms is not None and idle_from_ms > table.table().store.now_ms() + day_ms - 600_000
+    assert run(table, idle_ms=1, zone="UTC").status == "done"
