@@ -35,12 +35,12 @@ def converted(array: Any, found: DataType, wanted: DataType) -> Any:
             return _row(array, found, wanted)
         case "ARRAY", "ARRAY":
             values = converted(array.values, found.children[0], wanted.children[0])
-            return _rebuilt(array, arrow_type(wanted), values)
+            return rebuilt(array, arrow_type(wanted), values)
         case "MAP", "MAP":
             items = converted(array.items, found.children[1], wanted.children[1])
             type_ = arrow_type(wanted)
             entries = arrow.StructArray.from_arrays([array.keys, items], fields=[type_.key_field, type_.item_field])
-            return _rebuilt(array, type_, entries)
+            return rebuilt(array, type_, entries)
     return _cast(array, found, wanted)
 
 
@@ -63,11 +63,11 @@ def trim_chars(array: Any, type_: DataType) -> Any:
             columns = [trim_chars(array.field(number), field.type) for number, field in enumerate(type_.fields)]
             return arrow.StructArray.from_arrays(columns, fields=list(array.type), mask=array.is_null())
         case "ARRAY":
-            return _rebuilt(array, array.type, trim_chars(array.values, type_.children[0]))
+            return rebuilt(array, array.type, trim_chars(array.values, type_.children[0]))
     keys = trim_chars(array.keys, type_.children[0])
     items = trim_chars(array.items, type_.children[1]) if type_.root == "MAP" else array.items
     fields = [array.type.key_field, array.type.item_field]
-    return _rebuilt(array, array.type, arrow.StructArray.from_arrays([keys, items], fields=fields))
+    return rebuilt(array, array.type, arrow.StructArray.from_arrays([keys, items], fields=fields))
 
 
 def _row(array: Any, found: DataType, wanted: DataType) -> Any:
@@ -84,7 +84,7 @@ def _row(array: Any, found: DataType, wanted: DataType) -> Any:
     return arrow.StructArray.from_arrays(columns, fields=fields, mask=array.is_null())
 
 
-def _rebuilt(array: Any, type_: Any, values: Any) -> Any:
+def rebuilt(array: Any, type_: Any, values: Any) -> Any:
     """Return a list or map of other values; which are NULL, and how long each is, stays."""
     return load_arrow().Array.from_buffers(
         type_, len(array), array.buffers()[:2], offset=array.offset, children=[values]

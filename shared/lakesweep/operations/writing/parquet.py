@@ -11,11 +11,11 @@ from uuid import uuid4
 from lakesweep.errors import RefusedError
 from lakesweep.format.row_entries import ValueStats
 from lakesweep.format.values.data_type import DataField, DataType
-from lakesweep.operations.reading.types import arrow_type, load_arrow, unit_of
+from lakesweep.operations.reading.types import load_arrow, unit_of
 from lakesweep.operations.writing.options import Writing
 from lakesweep.operations.writing.statistics import Statistics
+from lakesweep.operations.writing.types import parquet_schema, written
 
-_ID = b"PARQUET:field_id"
 _DIGITS_OF_64_BITS = 18
 _TRIED_ROWS = 20_000
 """So many rows of a file say which columns get dictionaries, as in Java, whose first page they are."""
@@ -54,17 +54,6 @@ def _units(type_: DataType) -> Iterator[str]:
         yield unit_of(type_)
     for each in (*type_.children, *(field.type for field in type_.fields)):
         yield from _units(each)
-
-
-def parquet_schema(fields: Sequence[DataField]) -> Any:
-    """Return Arrow's schema for the columns of a data file, with Paimon's field ids."""
-    return load_arrow().schema([_field(field) for field in fields])
-
-
-def _field(field: DataField) -> Any:
-    type_ = field.type
-    found = arrow_type(type_) if type_.root != "ROW" else load_arrow().struct([_field(each) for each in type_.fields])
-    return load_arrow().field(field.name, found, nullable=type_.nullable, metadata={_ID: str(field.id)})
 
 
 def parquet_files(batches: Iterable[Any], fields: Sequence[DataField], writing: Writing) -> Iterator[FileBytes]:
@@ -120,10 +109,7 @@ def _pieces(batch: Any, size_bytes: int) -> Iterator[Any]:
 
 def _cast(batch: Any, schema: Any) -> Any:
     arrow = load_arrow()
-    for name, column, field in zip(batch.schema.names, batch.columns, schema, strict=True):
-        if column.null_count and not field.nullable:
-            raise RefusedError(f"column {name} may not be null, and a row has no value there", code="null_value")
-    arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    arrays = [written(column, field, field.name) for column, field in zip(batch.columns, schema, strict=True)]
     return arrow.RecordBatch.from_arrays(arrays, schema=schema)
 
 
