@@ -1,4 +1,4 @@
-"""Read several splits at a time, and yield their rows in the order of the splits.
+"""Read several splits at a time, and yield their rows in the order of the splits; or make one thing ahead of its user.
 
 Only stores whose requests wait are read in threads. A thread that is ahead of the caller waits, so memory has a bound:
 for each thread a few batches, and what its reader of a file holds.
@@ -8,10 +8,10 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import suppress
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
 from contextvars import copy_context
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from lakesweep.model.reading.plan import Split
@@ -25,7 +25,30 @@ _LOOK_S = 0.1
 Read = Callable[[Split], Iterator[Any]]
 
 
-def read_ahead(splits: Sequence[Split], read: Read, *, in_threads: bool) -> Generator[tuple[int, Any], None, None]:
+def one_ahead(items: Generator[Any, None, None]) -> Generator[Any, None, None]:
+    """Yield the items of a generator, while a thread makes the next one. There are never more than two.
+
+    Args:
+        items: None of them is `None`. It is closed with this generator.
+    """
+    with closing(items), ThreadPoolExecutor(1, thread_name_prefix="ahead") as pool:
+
+        def following() -> Any:
+            return next(items, None)
+
+        def begin() -> Future[Any]:
+            # The copy carries the guard of the caller's thread.
+            return pool.submit(copy_context().run, following)
+
+        found = begin()
+        while (item := found.result()) is not None:
+            found = begin()
+            yield item
+
+
+def read_ahead(
+    splits: Sequence[Split], read: Read, *, in_threads: bool, most_bytes: int | None = None
+) -> Generator[tuple[int, Any], None, None]:
     """Yield the number of each split with each of its batches.
 
     A caller that stops early closes the generator: then the threads end after their present batch.
@@ -34,22 +57,29 @@ def read_ahead(splits: Sequence[Split], read: Read, *, in_threads: bool) -> Gene
         splits: The splits.
         read: Reads one of them.
         in_threads: If false, one is read after another.
+        most_bytes: Splits that are read at a time are no larger together, unless it is one.
     """
     if not in_threads:
         for number, split in enumerate(splits):
             for batch in read(split):
                 yield number, batch
         return
-    upcoming = iter(splits)
-    running = deque(_Reader(read, split) for split in islice(upcoming, PARALLEL))
+    running, begun = deque[_Reader](), 0
+
+    def is_room() -> bool:
+        if begun == len(splits) or len(running) == PARALLEL:
+            return False
+        size = sum(split.size_bytes for split in splits[begun - len(running) : begun + 1])
+        return not running or most_bytes is None or size <= most_bytes
+
     try:
-        number = 0
-        while running:
+        for number in range(len(splits)):
+            while is_room():
+                running.append(_Reader(read, splits[begun]))
+                begun += 1
             for batch in running[0].batches():
                 yield number, batch
             running.popleft()
-            number += 1
-            running.extend(_Reader(read, split) for split in islice(upcoming, 1))
     finally:
         for each in running:
             each.stop()

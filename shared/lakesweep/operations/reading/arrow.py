@@ -120,7 +120,13 @@ def _read_file(stores: TableStores, plan: ReadPlan, file: ReadFile, vector: Dele
 
 
 def kept_rows(
-    stores: TableStores, plan: ReadPlan, file: ReadFile, vector: DeletionVector | None, batch_rows: int = BATCH_ROWS
+    stores: TableStores,
+    plan: ReadPlan,
+    file: ReadFile,
+    vector: DeletionVector | None,
+    batch_rows: int = BATCH_ROWS,
+    *,
+    is_whole: bool = False,
 ) -> Iterator[tuple[int, Any, Any]]:
     """Yield the rows of a file that readers see, before the condition.
 
@@ -130,6 +136,7 @@ def kept_rows(
         file: The file.
         vector: Its deletion vector.
         batch_rows: The most rows of a batch, if the file is a Parquet file.
+        is_whole: See `ObjectFile`.
 
     Yields:
         The position of a batch's first row, which of its rows are kept (`None`: all), and the kept rows as a record
@@ -139,7 +146,7 @@ def kept_rows(
     wanted = file_columns(plan, file)
     values = plan.partition_values(file.partition)
     store, key = stores.resolve(file.path)
-    source = ObjectFile(store, key, file.size_bytes)
+    source = ObjectFile(store, key, file.size_bytes, is_whole=is_whole)
     schema = arrow_schema(plan.read_columns)
     for first, batch in _batches(plan, file, source, _physical(plan, wanted), batch_rows):
         kept = _kept(plan, batch, first, vector)

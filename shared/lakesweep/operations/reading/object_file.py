@@ -1,4 +1,4 @@
-"""A file object over one object of a store, for readers that seek: each read is one ranged request."""
+"""A file object over one object of a store, for readers that seek: each read is one ranged request, or all are one."""
 
 import io
 from typing import Any
@@ -10,13 +10,14 @@ from lakesweep.storage.store import Store
 class ObjectFile(io.RawIOBase):
     """Reads one object. Only whole ranges are returned, all of one version of the object."""
 
-    def __init__(self, store: Store, key: str, size_bytes: int) -> None:
+    def __init__(self, store: Store, key: str, size_bytes: int, *, is_whole: bool = False) -> None:
         """Open an object without a request.
 
         Args:
             store: The store.
             key: The key of the object.
             size_bytes: Its size, as metadata state it.
+            is_whole: The first read asks for the whole object, and keeps it.
         """
         super().__init__()
         self._store = store
@@ -24,6 +25,7 @@ class ObjectFile(io.RawIOBase):
         self._size = size_bytes
         self._at = 0
         self._etag: str | None = None
+        self._is_whole, self._body = is_whole, b""
 
     def readable(self) -> bool:
         """Return that it can be read."""
@@ -60,6 +62,10 @@ class ObjectFile(io.RawIOBase):
         length = left if size is None or size < 0 else min(size, left)
         if not length:
             return b""
+        if self._is_whole:
+            self._body = self._body or self._store.read_range(self._key, 0, self._size).data
+            self._at += length
+            return self._body[self._at - length : self._at]
         body = self._store.read_range(self._key, self._at, length)
         if self._etag is None:
             self._etag = body.etag

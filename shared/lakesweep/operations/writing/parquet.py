@@ -3,14 +3,16 @@
 Source: Paimon 1.4 `ParquetSchemaConverter`, `ParquetRowDataWriter`, `DataFilePathFactory`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 from uuid import uuid4
 
 from lakesweep.errors import RefusedError
 from lakesweep.format.row_entries import ValueStats
 from lakesweep.format.values.data_type import DataField, DataType
+from lakesweep.operations.reading.ahead import one_ahead
 from lakesweep.operations.reading.types import load_arrow, unit_of
 from lakesweep.operations.writing.options import Writing
 from lakesweep.operations.writing.statistics import Statistics
@@ -27,8 +29,7 @@ class FileBytes:
     """A new data file that lies nowhere yet."""
 
     name: str
-    body: Any
-    """A buffer."""
+    body: bytes
     rows: int
     stats: ValueStats
 
@@ -59,7 +60,8 @@ def _units(type_: DataType) -> Iterator[str]:
 def parquet_files(batches: Iterable[Any], fields: Sequence[DataField], writing: Writing) -> Iterator[FileBytes]:
     """Yield data files with the rows of batches, in their order. No rows: no file.
 
-    Memory: one file, and the values of one row group.
+    While one row group is written, a thread takes the batches of the next one.
+    Memory: one file, and the values of two row groups.
 
     Args:
         batches: Record batches with these columns, in Arrow's types for them.
@@ -73,7 +75,7 @@ def parquet_files(batches: Iterable[Any], fields: Sequence[DataField], writing: 
     writer = uuid4()
     number = 0
     file: _File | None = None
-    for group in _row_groups(batches, parquet_schema(fields), writing.row_group_bytes):
+    for group in one_ahead(_row_groups(batches, parquet_schema(fields), writing.row_group_bytes)):
         if file is None:
             file = _File(f"{writing.prefix}{writer}-{number}{writing.suffix}", fields, writing)
             number += 1
@@ -85,7 +87,7 @@ def parquet_files(batches: Iterable[Any], fields: Sequence[DataField], writing: 
         yield file.close()
 
 
-def _row_groups(batches: Iterable[Any], schema: Any, size_bytes: int) -> Iterator[Any]:
+def _row_groups(batches: Iterable[Any], schema: Any, size_bytes: int) -> Generator[Any, None, None]:
     """Yield tables of about this size."""
     arrow = load_arrow()
     part, weight = list[Any](), 0
@@ -116,7 +118,7 @@ def _cast(batch: Any, schema: Any) -> Any:
 class _File:
     def __init__(self, name: str, fields: Sequence[DataField], writing: Writing) -> None:
         self._name, self._rows, self._stats = name, 0, Statistics(fields, writing)
-        self._sink = load_arrow().BufferOutputStream()
+        self._sink = BytesIO()
         self._codec, self._level = writing.codec, writing.level
         self._is_long = any(unit == "ns" for field in fields for unit in _units(field.type))
         self._writer: Any = None
@@ -141,14 +143,12 @@ class _File:
     @property
     def size(self) -> int:
         """Bytes so far."""
-        size: int = self._sink.tell()
-        return size
+        return self._sink.tell()
 
     def write(self, group: Any) -> None:
         """Write one row group."""
         self._writer = self._writer or self._opened(group)
-        for batch in group.to_batches():
-            self._stats.add(batch)
+        self._stats.add(group)
         self._rows += group.num_rows
         self._writer.write_table(group, row_group_size=max(1, group.num_rows))
 

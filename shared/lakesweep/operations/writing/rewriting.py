@@ -13,12 +13,22 @@ from lakesweep.format.schema import TableSchema
 from lakesweep.format.vectors.combined import both
 from lakesweep.format.vectors.vector import DeletionVector, read_vector
 from lakesweep.model.reading.plan import ReadPlan, Split
+from lakesweep.operations.reading.ahead import read_ahead
 from lakesweep.operations.reading.arrow import file_vectors, kept_rows, missing_file
+from lakesweep.operations.reading.parquet import BATCH_ROWS
 from lakesweep.operations.writing.bins import Bin
 from lakesweep.operations.writing.options import Writing
 from lakesweep.operations.writing.parquet import parquet_files
+from lakesweep.storage.together import waits
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.stores import TableStores
+
+_SMALL_BYTES = 8 << 20
+"""A smaller file is read with one request."""
+_AHEAD_BYTES = 32 << 20
+"""So much is read at a time, and kept in memory."""
+_BATCH_BYTES = 1 << 20
+"""So much of a file becomes a batch, or fewer bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,22 +93,25 @@ def rewrite_bin(
     rows, made = 0, list[NewDataFile]()
     folder = TablePaths(work.schema).bucket_dir(found.partition, 0)
 
-    def batches() -> Iterator[Any]:
-        for file in found.files:
-            try:
-                for _, _, batch in kept_rows(stores, plan, file, vectors.get(file.path)):
-                    yield batch
-            except ObjectNotFoundError as error:
-                raise missing_file(plan, file) from error
+    def read(split: Split) -> Iterator[Any]:
+        (file,) = split.files
+        vector, is_small = vectors.get(file.path), file.size_bytes <= _SMALL_BYTES
+        batch_rows = max(1, min(BATCH_ROWS, _BATCH_BYTES * file.rows // max(1, file.size_bytes)))
+        try:
+            for _, _, batch in kept_rows(stores, plan, file, vector, batch_rows, is_whole=is_small):
+                yield batch
+        except ObjectNotFoundError as error:
+            raise missing_file(plan, file) from error
 
-    for new in parquet_files(batches(), fields, writing):
+    splits = [Split((file,)) for file in found.files]
+    batches = read_ahead(splits, read, in_threads=waits(stores.table), most_bytes=_AHEAD_BYTES)
+    for new in parquet_files((batch for _, batch in batches), fields, writing):
         before_each()
-        body = new.body.to_pybytes()
-        write_new(stores.table, f"{folder}/{new.name}", body)
+        write_new(stores.table, f"{folder}/{new.name}", new.body)
         made.append(
             NewDataFile(
                 name=new.name,
-                size_bytes=len(body),
+                size_bytes=len(new.body),
                 rows=new.rows,
                 stats=new.stats,
                 stats_cols=writing.stats_cols,

@@ -32,16 +32,16 @@ _SURROGATES = range(0xD800, 0xE000)
 
 
 class Statistics:
-    """Collects the statistics of a file batch by batch."""
+    """Collects the statistics of a file part by part."""
 
     def __init__(self, fields: Sequence[DataField], writing: Writing) -> None:
         """Begin without rows."""
         self._columns = [_Column(field, writing.modes[field.name]) for field in fields]
         self._is_dense = writing.is_dense
 
-    def add(self, batch: Any) -> None:
-        """Add the rows of a record batch; its columns have the order of the fields."""
-        for column, array in zip(self._columns, batch.columns, strict=True):
+    def add(self, rows: Any) -> None:
+        """Add the rows of a record batch or a table; its columns have the order of the fields."""
+        for column, array in zip(self._columns, rows.columns, strict=True):
             column.add(array)
 
     def result(self) -> ValueStats:
