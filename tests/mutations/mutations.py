@@ -1115,7 +1115,7 @@ MUTATIONS = (
     Mutation(
         "bounds of a former type count for values that a cast changed",
         "model/where/facts",
-        "    if _keeps_values(former, type_):",
+        "    if keeps_values(former, type_):",
         "    if True:",
         "unit/model/where/test_facts.py::test_a_column_whose_type_changed[INT-STRING-False]",
     ),

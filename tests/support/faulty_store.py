@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from lakesweep.errors import StorageError
+from lakesweep.storage.open import object_versions
 from lakesweep.storage.store import (
     Body,
     DeleteRequest,
@@ -15,6 +16,7 @@ from lakesweep.storage.store import (
     UndeleteRequest,
     UndeleteResult,
 )
+from lakesweep.storage.versions import ObjectVersion
 
 
 class ProcessDeathError(BaseException):
@@ -88,6 +90,11 @@ class FaultyStore:
     def list(self, prefix: str) -> Iterator[StoredObject]:
         found = self._switch.run(f"{self._name} list {prefix}", lambda: list(self._store.list(prefix)))
         yield from found  # type: ignore[misc]
+
+    def object_versions(self) -> Iterator[Sequence[ObjectVersion]] | None:
+        return self._switch.run(  # type: ignore[return-value]
+            f"{self._name} list versions", lambda: object_versions(self._store)
+        )
 
     def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:
         pages = self._store.list_range(prefix, after, until)

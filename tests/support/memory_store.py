@@ -19,6 +19,7 @@ from lakesweep.storage.store import (
     UndeleteResult,
     pages_of,
 )
+from lakesweep.storage.versions import ObjectVersion
 
 Entry = tuple[bytes, str, int]
 """Body, ETag and time of an object."""
@@ -211,6 +212,20 @@ class MemoryStore:
             return "marker_not_current", None
         entry = versions[-2][1] if len(versions) > 1 else None
         return ("nothing_below" if entry is None else "restorable"), entry
+
+    def object_versions(self) -> Iterator[Sequence[ObjectVersion]] | None:
+        """Return all versions of all objects; see `KeepsVersions`."""
+        if not self._versioned:
+            return None
+        self._counter.add("list")
+        with self._lock:
+            found = [
+                ObjectVersion(key, len(entry[0]), entry[2], self._objects.get(key) == entry)
+                for key, versions in sorted(self._versions.items())
+                for _, entry in versions
+                if entry is not None
+            ]
+        return iter([found])
 
     def hidden(self, keys: Sequence[str]) -> Sequence[HiddenState]:
         """Say whether deletions hide objects; see `Store.hidden`."""

@@ -54,6 +54,8 @@ class DataFile:
     max_key: bytes = _EMPTY_ROW
     key_null_counts: tuple[int, ...] = ()
     sequence: tuple[int, int] = (0, 0)
+    stats: tuple[bytes, bytes, tuple[int, ...]] | None = None
+    """The least and the greatest value of each column, and how many are null; `None`: there are no statistics."""
 
     @property
     def path(self) -> str:
@@ -73,6 +75,7 @@ class DataFile:
 
     def record(self) -> dict[str, Any]:
         """Return the `_FILE` record."""
+        low, high, nulls = self.stats or (_EMPTY_ROW, _EMPTY_ROW, ())
         key_stats = {
             "_MIN_VALUES": self.min_key,
             "_MAX_VALUES": self.max_key,
@@ -85,7 +88,7 @@ class DataFile:
             "_MIN_KEY": self.min_key,
             "_MAX_KEY": self.max_key,
             "_KEY_STATS": key_stats,
-            "_VALUE_STATS": {"_MIN_VALUES": _EMPTY_ROW, "_MAX_VALUES": _EMPTY_ROW, "_NULL_COUNTS": []},
+            "_VALUE_STATS": {"_MIN_VALUES": low, "_MAX_VALUES": high, "_NULL_COUNTS": list(nulls)},
             "_MIN_SEQUENCE_NUMBER": self.sequence[0],
             "_MAX_SEQUENCE_NUMBER": self.sequence[1],
             "_SCHEMA_ID": self.schema_id,
@@ -94,7 +97,7 @@ class DataFile:
             "_CREATION_TIME": self.creation_ms,
             "_DELETE_ROW_COUNT": 0,
             "_FILE_SOURCE": self.file_source,
-            "_VALUE_STATS_COLS": [],
+            "_VALUE_STATS_COLS": [] if self.stats is None else None,
             "_EXTERNAL_PATH": self.path if self.is_external else None,
         }
 

@@ -46,7 +46,9 @@ _MANIFEST, _LIST, _INDEX = map(fastavro.parse_schema, (MANIFEST, MANIFEST_LIST, 
 class RowWorld(World):
     """The columns are `id BIGINT` and the partition key `dt`."""
 
-    def __init__(self, *, options: Mapping[str, str] | None = None, **table: Any) -> None:
+    def __init__(self, *, options: Mapping[str, str] | None = None, stats: bool = False, **table: Any) -> None:
+        """Make an empty table. With `stats`, manifests say the least and the greatest value of each column."""
+        self.stats = stats
         super().__init__(options={**OPTIONS, **(options or {})}, partition_keys=["dt"], types={"id": "BIGINT"}, **table)
         self._numbers = itertools.count(1)
         self.files: dict[str, DataFile] = {}
@@ -171,11 +173,17 @@ class RowWorld(World):
         file = DataFile(
             symbol=name, name=name, folder=f"{partition_path(['dt'], (dt,))}bucket-0/", partition=(dt,),
             partition_row=encode_row(["STRING"], (dt,)), bucket=0, total_buckets=-1, size=len(body), rows=len(ids),
-            schema_id=0, creation_ms=self.now_ms,
+            schema_id=0, creation_ms=self.now_ms, stats=self._stats(ids, dt) if self.stats else None,
         )  # fmt: skip
         self.store.put(file.path, body)
         self.files[name] = file
         return file
+
+    def _stats(self, ids: Sequence[int], dt: str) -> tuple[bytes, bytes, tuple[int, ...]]:
+        texts = sorted(f"v{each}" for each in ids)
+        low, high = ((texts[0], dt, min(ids)), (texts[-1], dt, max(ids)))
+        types = ["STRING", "STRING", "BIGINT"]
+        return encode_row(types, low), encode_row(types, high), (0, 0, 0)
 
     def know(self, snapshot_id: int | None = None) -> dict[str, dict[str, Any]]:
         """Return `entries`, and learn of the data files that a compaction of Lakesweep wrote."""

@@ -1,16 +1,16 @@
 """Open the store at a location, and ask it about the versions that S3 keeps beside its current objects."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from lakesweep.errors import UsageError
+from lakesweep.errors import StorageError, UsageError
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.location import Location, parse_location
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
-from lakesweep.storage.versions import Noncurrent
+from lakesweep.storage.versions import KeepsVersions, Noncurrent, ObjectVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +90,23 @@ def noncurrent_days(store: Store) -> int | None:
     from lakesweep.storage.s3.store import S3Store
 
     return store.noncurrent_days() if isinstance(store, S3Store) else None
+
+
+def object_versions(store: Store) -> Iterator[Sequence[ObjectVersion]] | None:
+    """Return all versions of all objects in a store, in pages, also the current ones; `None`: it has never kept any.
+
+    A request shows a thousand of them. A store around another one passes the question on.
+
+    Raises:
+        StorageError: A request failed, or the caller lacks the permission; also while pages are taken.
+    """
+    found: object = store
+    while (inner := getattr(found, "wrapped", None)) is not None:
+        found = inner
+    if isinstance(found, KeepsVersions):
+        return found.object_versions()
+    if store.location.startswith("s3://"):
+        raise StorageError(
+            f"list {store.location}: expected a store that can list versions, found {type(found).__name__}"
+        )
+    return None

@@ -6,7 +6,7 @@ Deleting an object in such a bucket puts a *delete marker* on top. Removing this
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from lakesweep.storage.store import HiddenState
 
@@ -20,6 +20,27 @@ class KeyVersion:
     is_current: bool
     modified: datetime
     etag: str | None
+
+
+class ObjectVersion(NamedTuple):
+    """One version of an object that was not a delete marker, as a listing shows it."""
+
+    key: str
+    size_bytes: int
+    modified_ms: int
+    is_current: bool
+
+
+@runtime_checkable
+class KeepsVersions(Protocol):
+    """A store that may keep what was replaced or deleted."""
+
+    def object_versions(self) -> Iterator[Sequence[ObjectVersion]] | None:
+        """Return all versions of all objects, in pages; `None` if the store has never kept any.
+
+        Raises:
+            StorageError: A request failed, or the caller lacks the permission; also while pages are taken.
+        """
 
 
 @dataclass(frozen=True, slots=True)

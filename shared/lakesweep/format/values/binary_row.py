@@ -76,6 +76,17 @@ def null_bytes(arity: int) -> int:
     return (arity + 63 + 8) // 64 * 8
 
 
+def has_values(data: bytes) -> bool:
+    """Tell whether a serialized row has a field that is not null. Bytes that are no row count as if it had one."""
+    if len(data) < 4:
+        return bool(data)
+    arity = int.from_bytes(data[:4], "big")
+    row = data[4:]
+    if len(row) < null_bytes(arity):
+        return True
+    return any(not _is_null(row, index) for index in range(arity))
+
+
 class _BrokenRowError(Exception):
     """A slot has no value of its type."""
 

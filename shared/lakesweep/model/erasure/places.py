@@ -10,7 +10,7 @@ from typing import Literal
 
 from lakesweep.errors import FormatError
 
-Reason = Literal["missing", "denied", "damaged", "other_columns", "changelog", "format"]
+Reason = Literal["missing", "denied", "damaged", "other_columns", "changelog", "format", "unneeded"]
 REASONS: Mapping[Reason, str] = {
     "missing": "the file did not exist",
     "denied": "the right to read the file was missing",
@@ -18,6 +18,7 @@ REASONS: Mapping[Reason, str] = {
     "other_columns": "its columns cannot be compared with those of the condition",
     "changelog": "it is a changelog file, which is not searched",
     "format": "it is no Parquet, ORC or Avro file that can be searched",
+    "unneeded": "no root needed the file, and only manifests told of it",
 }
 """Why a data file could not be searched."""
 

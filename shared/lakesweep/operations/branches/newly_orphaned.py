@@ -96,7 +96,7 @@ def _alone(holders: Holders, going: int) -> dict[str, _File]:
         if named.needed_by & going and not named.named_by & ~going and named.path not in absent:
             found[named.name] = _File(named.kind, named.size_bytes)
     alone = {name for name, each in holders.manifests() if not each.named & ~going}
-    for entry, _, needed_by, is_change in holders.mentions(among=alone.__contains__):
+    for entry, _, needed_by, is_change, _ in holders.mentions(among=alone.__contains__):
         if needed_by & going:
             # If a file has several names, the last is its name in the store.
             *_, name = data_names(entry)

@@ -1,7 +1,7 @@
 """A store in an S3 bucket, or on any server that speaks S3 with conditional writes."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import lt
 from typing import Any
 
@@ -13,7 +13,7 @@ from lakesweep.storage.list_page import ListPage, PageEntry, page_of
 from lakesweep.storage.s3.deleting import S3Deleting
 from lakesweep.storage.s3.reading import CONTROL, S3Reading, etag_of, mark_of
 from lakesweep.storage.store import Body, Page, StoredObject, UndeleteRequest
-from lakesweep.storage.versions import Noncurrent, below_marker, noncurrent_days_of
+from lakesweep.storage.versions import Noncurrent, ObjectVersion, below_marker, noncurrent_days_of
 
 _DIRECTORY_BUCKET = "--x-s3"
 """Only names of S3 Express buckets have this suffix. They list without order and without StartAfter, so nothing would
@@ -163,6 +163,20 @@ class S3Store(S3Reading, S3Deleting):
             old = [entry["Size"] for entry in page.get("Versions", ()) if not entry["IsLatest"]]
             versions, size_bytes = versions + len(old), size_bytes + sum(old)
         return Noncurrent(versions, size_bytes, markers)
+
+    def object_versions(self) -> Iterator[Sequence[ObjectVersion]] | None:
+        """Return all versions of all objects below the prefix; see `KeepsVersions`."""
+        if not self._ask("list", self.location, "get_bucket_versioning").get("Status"):
+            return None
+        pages = self._version_pages("list", self.location, self._prefix)
+        return (tuple(_object_versions(page, len(self._prefix))) for page in pages)
+
+
+def _object_versions(page: Mapping[str, Any], cut: int) -> Iterator[ObjectVersion]:
+    for entry in page.get("Versions", ()):
+        if not entry["Key"].endswith("/"):
+            modified_ms = int(entry["LastModified"].timestamp() * 1000)
+            yield ObjectVersion(entry["Key"][cut:], entry["Size"], modified_ms, bool(entry["IsLatest"]))
 
 
 def _next_key(key: str, last: str, below: str, where: str) -> str:

@@ -272,7 +272,7 @@ def _needed(holders: Holders, paths: TablePaths) -> Iterator[tuple[str, int | No
     yield from ((named.path, None) for named in holders.named() if named.needed_by)
     for index in holders.indexes(only_needed=True):
         yield paths.index_file(index.entry), stated_size(index.entry)
-    for entry, _, needed_by, _ in holders.additions():
+    for entry, _, needed_by, *_ in holders.additions():
         if needed_by:
             yield paths.data_file(entry), stated_size(entry)
             yield from ((path, None) for path in paths.extra_files(entry))

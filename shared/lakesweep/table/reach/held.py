@@ -54,6 +54,8 @@ class Mention(NamedTuple):
     needed_by: int
     is_change: bool = False
     """The manifest belongs to a changelog list."""
+    manifest: str = ""
+    """Its name."""
 
 
 @dataclass(slots=True)

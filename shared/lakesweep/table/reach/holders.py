@@ -181,14 +181,14 @@ class Holders:
                 key = _identity_hash(entry)
                 self._gone[key] = self.shared(self._gone.get(key, 0) | each.state)
                 self._gone_names.add(hash(entry.file_name))
-                yield Mention(entry, each.named, 0)
+                yield Mention(entry, each.named, 0, manifest=each.meta.file_name)
 
     def additions(
         self, wanted: Callable[[ManifestEntry], bool] | None = None, among: Callable[[str], bool] | None = None
     ) -> Iterator[Mention]:
         """Yield the entries that add files, once `deletions` has ended. The arguments are those of `mentions`."""
         for each, added in self.scan(_chosen(wanted, is_add=True), among, lambda meta: meta.added_count):
-            named, is_change = each.named, bool(each.in_changelog)
+            named, is_change, name = each.named, bool(each.in_changelog), each.meta.file_name
             for entry in added:
                 needed = each.state
                 if hash(entry.file_name) in self._gone_names:
@@ -196,7 +196,7 @@ class Holders:
                 needed |= each.changes
                 if entry.file_source != COMPACT:
                     needed |= each.replay
-                yield Mention(entry, named, needed, is_change)
+                yield Mention(entry, named, needed, is_change, name)
 
     def scan(
         self,

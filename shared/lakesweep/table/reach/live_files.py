@@ -192,7 +192,7 @@ def files_beyond(store: Store, version: Root, roots: Sequence[Root]) -> FilesBey
     beyond: dict[str, tuple[int, int, int]] = {}  # name -> roots, size, rows
     # The version's own manifests next: of its files, only the names have to be remembered.
     for among in (own.__contains__, lambda name: name not in own):
-        for entry, _, needed_by, _ in holders.additions(among=among):
+        for entry, _, needed_by, *_ in holders.additions(among=among):
             if needed_by & _VERSION:
                 known.add(entry.file_name)
                 live = live.plus(Amount(1, entry.file_size, entry.row_count))

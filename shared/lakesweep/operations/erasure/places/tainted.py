@@ -6,13 +6,13 @@ call, if its schemas can say what the file holds. A file counts as one that may 
 - It cannot be read, or it is no file that Lakesweep searches.
 - No branch that needs it can say what its columns are.
 - A column of the condition had another type, or another column had its name, so older readers saw other values.
+- No root needs it, though manifests of roots still name it, and statistics do not rule such rows out.
 
 Memory grows with the data files of all roots by some 20 bytes each, and with those that have such rows by their names.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from hashlib import blake2b
 
 from lakesweep.errors import (
     AccessDeniedError,
@@ -21,7 +21,7 @@ from lakesweep.errors import (
     ObjectNotFoundError,
     RefusedError,
 )
-from lakesweep.format.identity_digests import SIZE, Digests
+from lakesweep.format.identity_digests import Digests
 from lakesweep.format.row_entries import RowEntry
 from lakesweep.model.erasure.places import ErasedFiles, Reason
 from lakesweep.model.paths.allowed import is_external
@@ -39,6 +39,7 @@ from lakesweep.table.documents import read_all_schemas, read_each_root
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.paths import real_name
 from lakesweep.table.reach.holders import Holders
+from lakesweep.table.reach.live_set import name_hash
 from lakesweep.table.stores import declared_roots
 
 _AT_ONCE = 4_096
@@ -71,6 +72,8 @@ class _Search:
         self._viewpoints = Viewpoints(view, where)
         self._needed: dict[str, Digests] = {}
         """Branch -> the files that some root of it needs."""
+        self._named: dict[str, Digests] = {}
+        """Branch -> the files that some root of it merely names."""
         self._seen = Digests()
         """The files that were searched, or will be."""
         self._pending: dict[str, list[ReadFile]] = {}
@@ -93,7 +96,7 @@ class _Search:
         reader = MetadataReader(view.table.store, again=True)
         holders = Holders(reader, roots)
         self._note_needed(holders)
-        metas = [each.meta for _, each in holders.manifests() if each.meta.added_count]
+        metas = [each.meta for _, each in holders.manifests()]
         for path, content in reader.scan_row_entries(metas, self._take, with_stats=True):
             if isinstance(content, Unreadable):
                 self._unread.add(f"manifest/{path}")
@@ -112,58 +115,63 @@ class _Search:
     def _note_needed(self, holders: Holders) -> None:
         branches: dict[int, tuple[str, ...]] = {}
         for mention in holders.mentions():
-            roots, name = mention.needed_by, mention.entry.file_name
-            if not roots:
-                continue
+            name = mention.entry.file_name
             if mention.is_change:
                 self._may_hold[real_name(name)] = "changelog"
                 continue
+            roots, known = mention.needed_by, self._needed
+            if not roots:
+                roots, known = mention.named_by, self._named
             if roots not in branches:
                 branches[roots] = tuple({root.ref.branch for root in holders.roots_in(roots)})
             for branch in branches[roots]:
-                self._needed.setdefault(branch, Digests()).add(_digest(name))
+                known.setdefault(branch, Digests()).add(name_hash(name))
 
     def _take(self, entries: Iterator[RowEntry]) -> None:
         """Take the files of one manifest that may have such rows."""
         for each in entries:
-            if not each.is_add:
+            digest = name_hash(each.entry.file_name)
+            if digest in self._seen:
                 continue
-            digest = _digest(each.entry.file_name)
-            branches = [branch for branch, needed in self._needed.items() if digest in needed]
-            if branches and digest not in self._seen:
-                self._seen.add(digest)
-                self._judge(each, branches)
+            self._seen.add(digest)
+            if branches := [branch for branch, files in self._needed.items() if digest in files]:
+                self._judge(each, branches, is_needed=True)
+            elif branches := [branch for branch, files in self._named.items() if digest in files]:
+                self._judge(each, branches, is_needed=False)
 
-    def _judge(self, each: RowEntry, branches: Collection[str]) -> None:
+    def _judge(self, each: RowEntry, branches: Collection[str], *, is_needed: bool) -> None:
         name = each.entry.file_name
         found = self._viewpoints.of(branches, each.schema_id)
         if found is None:
             self._may_hold[name] = "other_columns"
             return
         try:
-            self._place(found, each)
+            self._place(found, each, is_needed=is_needed)
         except (FormatError, RefusedError):  # the partition is none of this branch
             self._may_hold[name] = "damaged"
 
-    def _place(self, found: Viewpoint, each: RowEntry) -> None:
+    def _place(self, found: Viewpoint, each: RowEntry, *, is_needed: bool) -> None:
         """Note a file, or let it wait for the search."""
         file, plan = _read_file(found, each), _plan(self._view, found)
         name = each.entry.file_name
-        in_partition = self._in_partition(found, plan, file)
-        if in_partition is not None:
-            if in_partition and file.rows:
-                self._holds.add(name)
-                self._rows += file.rows
-        elif not _is_searched(file):
-            self._may_hold[name] = "format"
-        elif not found.converts(each.schema_id):
+        in_partition, is_searched = self._in_partition(found, plan, file), is_needed and _is_searched(file)
+        if in_partition is False or not file.rows:
+            return
+        if in_partition:
+            self._holds.add(name)
+            self._rows += file.rows if is_needed else 0
+            return
+        hides = found.hides(each.schema_id, file)
+        ranges = stated_ranges(each, found.fields(each.schema_id), file.format)
+        may = hides or may_match(found.where, plan, file, file.rows, ranges)
+        if may and not is_searched:
+            self._may_hold[name] = "format" if is_needed else "unneeded"
+        elif may and not found.converts(each.schema_id):
             self._may_hold[name] = "other_columns"
-        else:
-            if found.hides(each.schema_id, file):
+        elif may:
+            if hides:
                 self._may_hold[name] = "other_columns"
-            ranges = stated_ranges(each, found.fields(each.schema_id), file.format)
-            if may_match(found.where, plan, file, file.rows, ranges):
-                self._wait(found.branch, file)
+            self._wait(found.branch, file)
 
     def _wait(self, branch: str, file: ReadFile) -> None:
         pending = self._pending.setdefault(branch, [])
@@ -265,7 +273,3 @@ def _reason(error: MaintenanceError) -> Reason:
 
 def _name(file: ReadFile) -> str:
     return file.path.rpartition("/")[2]
-
-
-def _digest(name: str) -> bytes:
-    return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=SIZE).digest()
