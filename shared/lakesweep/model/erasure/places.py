@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lakesweep.errors import FormatError
+from lakesweep.format.snapshot import Snapshot
 
 Reason = Literal["missing", "denied", "damaged", "other_columns", "changelog", "format", "unneeded"]
 REASONS: Mapping[Reason, str] = {
@@ -60,6 +61,10 @@ class ErasedFiles:
     """Data files that were opened. Statistics rule out such rows in the others."""
     unread: tuple[str, ...] = ()
     """Paths of roots, lists and manifests that could not be read: files that only they name are not known."""
+    heads: Mapping[str, str] = field(default_factory=dict)
+    """Branch -> its newest snapshot, as `head_of` says it, "" for none."""
+    open: frozenset[str] = frozenset()
+    """Branches whose newest snapshot needed a tainted file, so that later commits may copy its rows."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -67,7 +72,7 @@ class ErasedFiles:
         return self.holds | self.may_hold.keys()
 
     def __or__(self, other: "ErasedFiles") -> "ErasedFiles":
-        """Return what two searches found. The first search counts as the time of both."""
+        """Return what this search and a later one found. What the later one says of branches counts."""
         holds = self.holds | other.holds
         may_hold = {name: why for name, why in {**self.may_hold, **other.may_hold}.items() if name not in holds}
         return ErasedFiles(
@@ -76,7 +81,9 @@ class ErasedFiles:
             may_hold,
             max(self.rows, other.rows),
             self.searched_files + other.searched_files,
-            tuple(sorted({*self.unread, *other.unread})),
+            other.unread,
+            other.heads,
+            other.open,
         )
 
     def to_json(self) -> dict[str, object]:
@@ -91,7 +98,14 @@ class ErasedFiles:
             "rows": self.rows,
             "searched_files": self.searched_files,
             "unread": list(self.unread),
+            "heads": dict(sorted(self.heads.items())),
+            "open": sorted(self.open),
         }
+
+
+def head_of(snapshot: Snapshot) -> str:
+    """Return what tells a snapshot from another one of the same id."""
+    return f"{snapshot.id} {snapshot.uuid or snapshot.time_ms}"
 
 
 def erased_files_of(document: object, path: str) -> ErasedFiles:
@@ -106,8 +120,12 @@ def erased_files_of(document: object, path: str) -> ErasedFiles:
     """
     found = document if isinstance(document, dict) else {}
     numbers = {key: found.get(key) for key in ("searched_ms", "rows", "searched_files")}
-    if not all(type(each) is int and each >= 0 for each in numbers.values()) or not isinstance(
-        found.get("may_hold"), dict
+    heads = found.get("heads")
+    if not (
+        all(type(each) is int and each >= 0 for each in numbers.values())
+        and isinstance(found.get("may_hold"), dict)
+        and isinstance(heads, dict)
+        and all(isinstance(each, str) for pair in heads.items() for each in pair)
     ):
         raise FormatError(f"{path}: expected the files of an erasure, found other fields")
     may_hold: dict[str, Reason] = {}
@@ -122,6 +140,8 @@ def erased_files_of(document: object, path: str) -> ErasedFiles:
         rows=found["rows"],
         searched_files=found["searched_files"],
         unread=tuple(_texts(found.get("unread"), path)),
+        heads=heads,
+        open=frozenset(_texts(found.get("open"), path)),
     )
 
 

@@ -1,11 +1,14 @@
 """Where values of erased rows are, beside a search of every byte of the table."""
 
+import json
 from random import Random
 
 import pytest
 
+from lakesweep.errors import StorageError
 from lakesweep.model.erasure.places import ErasedFiles, Place
 from tests.support.erasure_world import ErasureWorld
+from tests.support.faulty_store import Switch
 from tests.support.world import HOUR_MS
 
 MARKER = 770_077_007
@@ -121,3 +124,115 @@ def test_from_a_deletion_to_the_last_place() -> None:
     assert world.left(erased, since=since) == {} and not world.grep_control(MARKER)
     assert kinds_of(world.look(erased)) >= {"snapshot", "tag", "changelog", "data_file", "noncurrent", "manifest"}
     assert second not in erased.names
+
+
+def test_old_versions_in_the_bucket() -> None:
+    """What an expiry deletes remains as an old version, and without the right to list versions nobody knows."""
+    world = ErasureWorld(versioned=True)
+    first = world.append(1, MARKER)
+    world.append(4, 5)
+    world.deleted(f"id = {MARKER}")
+    world.merge(full=True)
+    erased = world.search(f"id = {MARKER}")
+    assert "noncurrent" not in world.left(erased)
+    world.now_ms += HOUR_MS
+    world.expire()
+    found = {place.words: place for place in world.look(erased) if place.kind == "noncurrent"}
+    old = found["old versions of data files with such rows"]
+    assert (old.state, old.count, old.paths) == ("there", 1, (world.files[first].path,))
+    assert found["old versions of manifests and other metadata"].state == "unknown"
+    assert "data_file" not in world.left(erased)
+    calls = Switch()
+    world.look(erased, calls)
+    denied = world.look(erased, Switch(calls.calls.index("table list versions") + 1))
+    (place,) = (place for place in denied if place.kind == "noncurrent")
+    assert place.state == "unknown" and "broken on purpose" in (place.why or "")
+    assert not any(place.kind == "data_file" and place.state == "there" for place in denied)
+
+
+def test_values_of_partition_keys() -> None:
+    """If the condition names partition keys, manifests certainly have such values, and so have names of folders."""
+    world = ErasureWorld()
+    world.append(1, dt="secret")
+    world.append(2, dt="other")
+    world.deleted("dt = 'secret'")
+    erased = world.search("dt = 'secret'")
+    found = world.left(erased, keys=("dt",))
+    assert found == {
+        "snapshot": "there", "data_file": "there", "manifest": "there", "manifest_list": "unknown",
+        "partition_name": "there", "control": "unknown",
+    }  # fmt: skip
+    assert not any("secret" in repr(place) for place in world.look(erased, keys=("dt",)))
+    assert "secret" not in str(erased.to_json())
+    world.run("compact-manifest", catalog_type="filesystem", catalog_lock=True)
+    world.now_ms += HOUR_MS
+    world.expire()
+    world.without_control()
+    assert world.left(erased, keys=("dt",)) == {}
+    world.store.put("dt=secret/note.txt", b"x")
+    assert world.left(erased, keys=("dt",)) == {"other_object": "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "kind"),
+    [
+        ("statistics/stat-00000000-0000-0000-0000-000000000001-0", b'{"colStats": {"v": {"min": "a"}}}', "statistics"),
+        ("statistics/stat-00000000-0000-0000-0000-000000000001-0", b"{", "statistics"),
+        ("statistics/stat-00000000-0000-0000-0000-000000000001-0", b'{"colStats": {"v": {"nullCount": 1}}}', None),
+        ("metadata/v1.metadata.json", b"{}", "iceberg"),
+        ("index/btree-global-index-00000000-0000-0000-0000-000000000001.index", b"x", "global_index"),
+        ("index/index-00000000-0000-0000-0000-000000000001-0", b"x", None),
+        ("dt=d/bucket-0/FILE.index", b"x", "file_index"),
+        ("dt=d/bucket-0/data-00000000-0000-0000-0000-000000000001-0.parquet", b"x", "orphan"),
+        ("dt=d/bucket-0/notes.txt", b"x", "other_object"),
+        ("manifest/manifest-00000000-0000-0000-0000-000000000001-0", b"x", "manifest"),
+    ],
+)
+def test_other_objects(path: str, body: bytes, kind: str | None) -> None:
+    world = ErasureWorld()
+    name = world.append(1, 2)
+    erased = ErasedFiles(0, frozenset((name,)), heads=world.search("id = 1").heads)
+    before = world.left(erased)
+    world.store.put(path.replace("FILE", name), body)
+    assert world.left(erased) == before | ({} if kind is None else {kind: "unknown"})
+    if kind in ("statistics", "orphan"):
+        assert world.left(erased, since=world.now_ms - 48 * HOUR_MS) == before, "written long after the erasure"
+
+
+def test_a_branch_that_copies_the_rows() -> None:
+    """A compaction of another branch writes the rows into a file that nobody has searched."""
+    world = ErasureWorld()
+    world.append(1, MARKER)
+    world.branch_off("b")
+    world.deleted(f"id = {MARKER}")
+    world.merge(full=True)
+    erased, since = world.search(f"id = {MARKER}"), world.now_ms
+    assert erased.open == {"b"}
+    newest = world.store.read(f"snapshot/snapshot-{world.ids()[-1]}").data  # as if a compaction of b had written it
+    document = json.loads(newest) | {"id": 2, "uuid": "another"}
+    world.store.put("branch/branch-b/snapshot/snapshot-2", json.dumps(document).encode())
+    found = {place.words: place.state for place in world.look(erased, since=since) if place.kind == "snapshot"}
+    assert found["snapshot 2 of branch b"] == "unknown"
+    assert world.search(f"id = {MARKER}").open == frozenset()
+
+
+def test_no_failed_read_makes_a_place_clean() -> None:
+    """Whatever request fails, the look fails, or no place is gone that is not."""
+    world = ErasureWorld()
+    world.append(1, MARKER)
+    world.tag("t")
+    world.deleted(f"id = {MARKER}")
+    world.merge(full=True)
+    world.store.put("statistics/stat-00000000-0000-0000-0000-000000000001-0", b'{"colStats": {"v": {"min": "a"}}}')
+    world.store.put("manifest/manifest-00000000-0000-0000-0000-000000000001-0", b"x")
+    erased, calls = world.search(f"id = {MARKER}"), Switch()
+    whole = world.left(erased, calls)
+    completed = 0
+    for at in range(1, len(calls.calls) + 1):
+        try:
+            found = world.left(erased, Switch(at))
+        except StorageError:
+            continue
+        completed += 1
+        assert found.keys() >= whole.keys(), (calls.calls[at - 1], found)
+    assert completed >= 3

@@ -18,8 +18,9 @@ from lakesweep.runs.view import TableView
 from lakesweep.table.documents import read_each_root
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.paths import real_name
+from lakesweep.table.reach.held import Unread
 from lakesweep.table.reach.holders import Holders
-from lakesweep.table.reach.live_set import name_hash
+from lakesweep.table.reach.live_set import Wholeness, name_hash
 from lakesweep.table.reach.named_entries import names_of
 
 
@@ -89,9 +90,17 @@ def held_by_roots(view: TableView, erased: ErasedFiles) -> Held:
         if roots_in_need:
             _note(found.needed, entry)
     _read_again(view, erased, found, reader, naming)
-    found.unread |= {gap.root.ref.path for gap in holders.gaps}
-    found.unread_manifests |= {each.path: each.problem for each in holders.unreadable}
+    gaps = real_gaps(view, holders)
+    found.unread |= {gap.root.ref.path for gap in gaps}
+    found.unread_manifests |= {gap.content.path: gap.content.problem for gap in gaps}
     return found
+
+
+def real_gaps(view: TableView, holders: Holders) -> tuple[Unread, ...]:
+    """Return the documents that roots lack. Some roots lose a part without damage: then nothing is to be read."""
+    tagged = {(root.ref.branch, root.snapshot.id) for root in holders.roots if root.ref.kind == "tag"}
+    wholeness = Wholeness(view.table.store, view.listing, tagged)
+    return tuple(each for each in holders.gaps if not each.content.missing or wholeness.is_strict(each.root, each.part))
 
 
 def _note(needed: Digests, entry: ManifestEntry) -> None:

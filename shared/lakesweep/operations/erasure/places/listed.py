@@ -81,7 +81,7 @@ def listed_objects(
     except RefusedError:  # then data files are objects that nobody knows
         schemas = []
     classes = FileClasses(layout_of(schemas))
-    taking = _Taking(found, classes, erased, held, erased_ms, has_keys=bool(keys))
+    taking = _Taking(found, classes, erased, held, erased_ms, has_keys=bool(keys), own=view.own.name)
     try:
         for version in _versions(view, found):
             taking.take(version)
@@ -125,10 +125,13 @@ class _Taking:
         erased_ms: int | None,
         *,
         has_keys: bool,
+        own: str,
     ) -> None:
         self._found, self._classes, self._erased, self._held = found, classes, erased, held
         self._keys = has_keys
-        self._settled_ms = None if erased_ms is None else erased_ms + ORPHAN_AGE_MS
+        others = erased.open - {own}
+        self._settled_ms = None if erased_ms is None or others else erased_ms + ORPHAN_AGE_MS
+        """`None`: a branch has the rows, and may write copies at any time."""
         self._named = {each.name for each in held.holders.named()}
 
     def take(self, each: ObjectVersion) -> None:

@@ -3,8 +3,8 @@
 A place is *there* if something in it certainly has such values, *gone* if nothing in it has any, and *unknown*
 otherwise. A failed read is never an answer: the place becomes unknown, and says why.
 
-Copies that others have made of rows are not known: a compaction of another branch, or of a version that a rollback has
-brought back, writes new files. Only a new search finds these.
+Rows that others copy after the search are in files that nobody has searched. The roots of these are unknown, as far as
+`copies` can tell; only a new search finds the rows.
 """
 
 from collections.abc import Collection

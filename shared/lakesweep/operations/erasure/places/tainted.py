@@ -11,26 +11,24 @@ call, if its schemas can say what the file holds. A file counts as one that may 
 Memory grows with the data files of all roots by some 20 bytes each, and with those that have such rows by their names.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lakesweep.errors import (
-    AccessDeniedError,
     FormatError,
-    MaintenanceError,
-    ObjectNotFoundError,
     RefusedError,
 )
 from lakesweep.format.identity_digests import Digests
 from lakesweep.format.row_entries import RowEntry
-from lakesweep.model.erasure.places import ErasedFiles, Reason
+from lakesweep.model.erasure.places import ErasedFiles, Reason, head_of
 from lakesweep.model.paths.allowed import is_external
-from lakesweep.model.reading.plan import ReadCounts, ReadFile, ReadPlan, pack
+from lakesweep.model.reading.plan import ReadCounts, ReadFile, ReadPlan
 from lakesweep.model.reading.pruning import may_match, stated_ranges
-from lakesweep.model.roots import Root
+from lakesweep.model.roots import Root, base_name
 from lakesweep.model.where.where import Where
+from lakesweep.operations.erasure.places.held import real_gaps
+from lakesweep.operations.erasure.places.raw_search import search_raw
 from lakesweep.operations.erasure.places.viewpoint import Viewpoint, Viewpoints
-from lakesweep.operations.reading.arrow import MISSING
 from lakesweep.operations.reading.matching import matching_partition
 from lakesweep.operations.reading.plan import FORMATS
 from lakesweep.operations.rows.engine import RowsEngine
@@ -74,6 +72,8 @@ class _Search:
         """Branch -> the files that some root of it needs."""
         self._named: dict[str, Digests] = {}
         """Branch -> the files that some root of it merely names."""
+        self._in_newest: dict[str, Digests] = {}
+        """Branch -> the files that its newest snapshot needs."""
         self._seen = Digests()
         """The files that were searched, or will be."""
         self._pending: dict[str, list[ReadFile]] = {}
@@ -95,14 +95,15 @@ class _Search:
         roots = [root for ref in refs if isinstance(root := documents[ref.path], Root)]
         reader = MetadataReader(view.table.store, again=True)
         holders = Holders(reader, roots)
-        self._note_needed(holders)
+        self._note_needed(holders, newest := self._newest(roots))
         metas = [each.meta for _, each in holders.manifests()]
         for path, content in reader.scan_row_entries(metas, self._take, with_stats=True):
             if isinstance(content, Unreadable):
                 self._unread.add(f"manifest/{path}")
         for branch in list(self._pending):
             self._flush(branch)
-        self._unread |= {gap.content.path for gap in holders.gaps}
+        self._unread |= {gap.content.path for gap in real_gaps(view, holders)}
+        tainted = [name_hash(name) for name in {*self._holds, *self._may_hold}]
         return ErasedFiles(
             searched_ms=view.now_ms,
             holds=frozenset(self._holds),
@@ -110,9 +111,20 @@ class _Search:
             rows=self._rows,
             searched_files=self._searched,
             unread=tuple(sorted(self._unread)),
+            heads=dict.fromkeys(view.listing.branches, "") | {b: head_of(r.snapshot) for b, r in newest.items()},
+            open=frozenset(branch for branch, files in self._in_newest.items() if files.overlaps(tainted)),
         )
 
-    def _note_needed(self, holders: Holders) -> None:
+    def _newest(self, roots: Sequence[Root]) -> dict[str, Root]:
+        """Return branch -> its newest snapshot."""
+        snapshots = [root for root in roots if root.ref.kind == "snapshot"]
+        return {root.ref.branch: root for root in sorted(snapshots, key=lambda root: root.ref.id)}
+
+    def _note_needed(self, holders: Holders, newest: Mapping[str, Root]) -> None:
+        bits = {
+            branch: sum(1 << number for number, each in enumerate(holders.roots) if each is root)
+            for branch, root in newest.items()
+        }
         branches: dict[int, tuple[str, ...]] = {}
         for mention in holders.mentions():
             name = mention.entry.file_name
@@ -120,6 +132,9 @@ class _Search:
                 self._may_hold[real_name(name)] = "changelog"
                 continue
             roots, known = mention.needed_by, self._needed
+            for branch, bit in bits.items():
+                if roots & bit:
+                    self._in_newest.setdefault(branch, Digests()).add(name_hash(name))
             if not roots:
                 roots, known = mention.named_by, self._named
             if roots not in branches:
@@ -193,28 +208,13 @@ class _Search:
 
     def _flush(self, branch: str) -> None:
         """Search the files that wait."""
-        files, found = self._pending.pop(branch, []), self._viewpoints.known(branch)
+        files, plan = self._pending.pop(branch, []), _plan(self._view, self._viewpoints.known(branch))
         roots = self._roots_outside() if any(is_external(file.path) for file in files) else ()
         self._searched += len(files)
-        self._match(replace(_plan(self._view, found), external_roots=roots), files)
-
-    def _match(self, plan: ReadPlan, files: Sequence[ReadFile]) -> None:
-        """Search some files. If this fails, search their halves, until the file that fails is alone."""
-        splits = pack(files, _SPLIT_BYTES, _OPEN_COST_BYTES)
-        counts = dict[str, int]()
-        try:
-            for match in self._engine.match(replace(plan, splits=splits)):
-                counts[match.path] = match.count
-        except (FormatError, RefusedError, ObjectNotFoundError, AccessDeniedError) as error:
-            if len(files) > 1:
-                half = len(files) // 2
-                self._match(plan, files[:half])
-                self._match(plan, files[half:])
-                return
-            self._may_hold.setdefault(_name(files[0]), _reason(error))
-            return
-        self._holds |= {path.rpartition("/")[2] for path in counts}
-        self._rows += sum(counts.values())
+        found = search_raw(self._engine, replace(plan, external_roots=roots), files)
+        self._holds |= found.rows.keys()
+        self._rows += sum(found.rows.values())
+        self._may_hold = {**found.failed, **self._may_hold}
 
     def _roots_outside(self) -> tuple[str, ...]:
         if self._external is None:
@@ -259,17 +259,5 @@ def _read_file(found: Viewpoint, each: RowEntry) -> ReadFile:
 
 
 def _is_searched(file: ReadFile) -> bool:
-    name = _name(file)
+    name = base_name(file.path)
     return file.format in FORMATS and not name.endswith(f".blob.{file.format}") and ".vector." not in name
-
-
-def _reason(error: MaintenanceError) -> Reason:
-    if isinstance(error, AccessDeniedError) or isinstance(error.__cause__, AccessDeniedError):
-        return "denied"
-    if isinstance(error, ObjectNotFoundError) or error.code == MISSING:
-        return "missing"
-    return "damaged"
-
-
-def _name(file: ReadFile) -> str:
-    return file.path.rpartition("/")[2]
