@@ -26,6 +26,8 @@ from lakesweep.operations.rows.engine import LocalEngine
 from lakesweep.operations.rows.groups import Group
 from lakesweep.operations.rows.match import FileMatch
 from lakesweep.operations.rows.writing import WrittenGroup
+from lakesweep.operations.writing.bins import Bin
+from lakesweep.operations.writing.rewriting import RewrittenBin, Work
 from tests.differential.deleted_columns import Column
 from tests.differential.deleted_rows import DeletedRows, draw_table
 from tests.differential.engine import Engine
@@ -149,6 +151,9 @@ class Harmful:
 
     def write(self, schema: TableSchema, groups: Sequence[Group]) -> Sequence[WrittenGroup]:
         return self.true.write(schema, groups)
+
+    def rewrite(self, work: Work, bins: Sequence[Bin]) -> Sequence[RewrittenBin]:
+        return self.true.rewrite(work, bins)
 
 
 HARMS: Mapping[str, Callable[[list[int]], list[int]]] = {

@@ -5,6 +5,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,12 +16,13 @@ from lakesweep.model.report import RunReport
 from lakesweep.operations.reading.arrow import file_vectors, stores_of
 from lakesweep.operations.rows.arguments import DeleteRowsArguments
 from lakesweep.operations.rows.delete_rows import delete_rows as in_one_process
+from lakesweep.operations.writing.bins import Bin
 from lakesweep.runs.committing.catalog import Catalog
 from lakesweep.runs.session import Table
 from lakesweep.spark import delete_rows
 from lakesweep.spark.opening import open_table
 from lakesweep.spark.rows import engine as engines
-from lakesweep.spark.rows import tasks
+from lakesweep.spark.rows import rewriting, tasks
 from lakesweep.spark.rows.engine import SparkEngine
 from lakesweep.spark.tasks import Access, Task
 from lakesweep.storage.local.store import LocalStore
@@ -111,6 +113,22 @@ def test_the_same_as_in_one_process(
     again = in_spark(spark, two, CONDITIONS[0], execute=False)
     assert again.status == "nothing_to_do"
     assert document(again) == document(locally(one, CONDITIONS[0], execute=False))
+
+
+def test_data_files_are_rewritten_as_in_one_process(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a table without deletion vectors. Each file of each format becomes one in Parquet; several jobs do it."""
+    one, two = (mixed_table(tmp_path / name, deletion__vectors_enabled="false") for name in ("one", "two"))
+    monkeypatch.setattr(engines, "MOST_BYTES", 100)
+    for where in CONDITIONS[:2]:
+        mine, theirs = locally(one, where), in_spark(spark, two, where)
+        assert document(theirs) == document(mine)
+        assert document(theirs)["status"] == "done"
+        rows = [sorted(map(str, read_rows(LocalStore(str(each))))) for each in (one, two)]
+        assert rows[0] == rows[1]
+    assert isinstance(theirs.commits, RowsReport) and theirs.commits.rewritten is not None
+    assert theirs.commits.rewritten.files == theirs.commits.rewritten.written_files == 9
 
 
 def test_large_tables_take_several_jobs(
@@ -223,4 +241,9 @@ def test_an_error_that_may_quote_a_value_keeps_its_text(
     monkeypatch.setattr(tasks, "match_split", broken)
     with pytest.raises(MaintenanceError, match="ValueError at broken in line") as error:
         list(tasks.MatchSplit(plan.shared)(task, {"split": tasks.packed(plan.splits[0])}))
+    assert "secret" not in "".join(traceback.format_exception(error.value))
+    monkeypatch.setattr(rewriting, "rewrite_bin", broken)
+    files = Bin(plan.splits[0].files[:1])
+    with pytest.raises(MaintenanceError, match="ValueError at broken in line") as error:
+        list(rewriting.RewriteBin(SimpleNamespace(plan=plan))(task, {"bin": tasks.packed(files)}))  # type: ignore[arg-type]
     assert "secret" not in "".join(traceback.format_exception(error.value))

@@ -34,7 +34,7 @@ def commit_lines(commits: Document, words: Mapping[str, str], size: Callable[[in
         size: Renders a number of bytes.
     """
     if "condition" in commits:
-        return row_lines(commits)
+        return row_lines(commits, size)
     if "bins" in commits:
         return compaction_lines(commits, size)
     if "left_files" in commits:

@@ -5,7 +5,7 @@ snapshots, tags and branches that still show the rows. The values of the conditi
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 Document = Mapping[str, Any]
@@ -14,11 +14,12 @@ FIRST = 20
 """Partitions and roots that are shown."""
 
 
-def row_lines(commits: Document) -> Iterator[tuple[str, str]]:
+def row_lines(commits: Document, size: Callable[[int], str]) -> Iterator[tuple[str, str]]:
     """Return a word and a sentence for each fact about deleted rows; an empty word continues a list.
 
     Args:
         commits: `commits` of a report; see `RowsReport.to_json`.
+        size: Renders a number of bytes.
     """
     zone = "" if commits["time_zone"] is None else f"; its times are times of the zone {commits['time_zone']}"
     yield "condition", commits["condition"] + zone
@@ -32,13 +33,17 @@ def row_lines(commits: Document) -> Iterator[tuple[str, str]]:
         yield "row", json.dumps(row, ensure_ascii=False)
     for commit in commits["made"]:
         yield "commit", f"snapshot {commit['snapshot_id']}: {_in_files(commits)} deleted{_effort(commits, commit)}"
+    yield from _rewritten(commits.get("rewritten"), size)
     if commits["shown_by"] is not None:
         yield from _shown_by(commits["shown_by"])
     elif commits["made"]:
+        if commits.get("rewritten") is None:
+            kept = "none is deleted or rewritten, so data files keep the rows until a compaction"
+        else:
+            kept = "none is deleted, so former data files keep the rows until expiry"
         yield (
             "files",
-            "none is deleted or rewritten, so data files keep the rows until a compaction; older snapshots, tags and "
-            "branches may show them (delete-rows without --execute names these)",
+            f"{kept}; older snapshots, tags and branches may show them (delete-rows without --execute names these)",
         )
     if commits["rows"] and not commits["made"]:
         yield "catalog", commits["catalog"] or "not declared"
@@ -55,6 +60,23 @@ def _found(commits: Document) -> Iterator[tuple[str, str]]:
         written = commits["written"]["index_files"]
         new = f"{_counted(written, 'new index file')} in place of " if written else "new ones in place of "
         yield "vectors", f"{new}{commits['index_files'] or 'none'}"
+
+
+def _rewritten(found: Document | None, size: Callable[[int], str]) -> Iterator[tuple[str, str]]:
+    """Say which data files are rewritten, since readers apply no deletion vectors."""
+    if found is None:
+        return
+    if found["files"]:
+        written = found["written"]
+        new = f", into {_counted(written['files'], 'file')} ({size(written['bytes'])})" if written["files"] else ""
+        kept = f"{_counted(found['kept_rows'], 'row')} stay{'s' if found['kept_rows'] == 1 else ''}"
+        yield "rewrite", f"{_counted(found['files'], 'data file')} ({size(found['bytes'])}){new}: {kept}"
+    if found["hidden_rows"]:
+        yield (
+            "also",
+            f"{_counted(found['hidden_rows'], 'row')} of these files that deletion vectors deleted before they were "
+            "switched off; readers see them now, and will not",
+        )
 
 
 def _shown_by(shown_by: list[Document]) -> Iterator[tuple[str, str]]:

@@ -33,14 +33,15 @@ _HIDDEN = "..."
     last=(RUN_ID,),
 )
 def delete_rows(typed: Typed) -> int:
-    """Delete rows from the newest version of a table, by deletion vectors in one new snapshot.
+    """Delete rows from the newest version of a table, in one new snapshot.
 
-    For append tables without buckets whose option deletion-vectors.enabled is true. No data file is rewritten, so files
-    keep the rows until a compaction. If every row of a file is deleted, the file leaves the table. Older snapshots,
-    tags and branches still show the rows: the plan names them, and until when. The values of the condition come into no
-    plan, report or log, unless --keep-condition; but partitions are named. Rows that others add until the commit stay.
-    Needs the extra `read`. The rules of a fleet policy that count here are `pause`, `catalog_type`, `catalog_lock` and
-    `time_zone`. Prints the plan, and changes nothing without --execute.
+    For append tables without buckets. Where deletion-vectors.enabled is true, vectors hide the rows, and files keep
+    them until a compaction. Elsewhere data files with such rows are rewritten in Parquet. If every row of a file is
+    deleted, the file leaves the table. Older snapshots, tags and branches still show the rows: the plan names them, and
+    until when. The values of the condition come into no plan, report or log, unless --keep-condition; but partitions
+    are named. Rows that others add until the commit stay. Needs the extra `read`. The rules of a fleet policy that
+    count here are `pause`, `catalog_type`, `catalog_lock` and `time_zone`. Prints the plan, and changes nothing without
+    --execute.
     """
     from lakesweep.cli.next_command import next_command
 

@@ -23,6 +23,8 @@ INDEX_VERSION = 1
 ADD = 0
 DELETE = 1
 
+APPEND = 0
+"""The file source of files that are no result of a compaction."""
 COMPACT = 1
 """The file source of files that a compaction rewrote. All other files, also of unknown source, come from commits."""
 

@@ -17,6 +17,9 @@ import org.apache.paimon.data.serializer.InternalRowSerializer;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.local.LocalFileIO;
+import org.apache.paimon.io.CompactIncrement;
+import org.apache.paimon.io.DataFileMeta;
+import org.apache.paimon.io.DataIncrement;
 import org.apache.paimon.predicate.Predicate;
 import org.apache.paimon.predicate.PredicateBuilder;
 import org.apache.paimon.schema.Schema;
@@ -27,6 +30,8 @@ import org.apache.paimon.table.FileStoreTableFactory;
 import org.apache.paimon.table.sink.BatchTableWrite;
 import org.apache.paimon.table.sink.BatchWriteBuilder;
 import org.apache.paimon.table.sink.CommitMessage;
+import org.apache.paimon.table.sink.CommitMessageImpl;
+import org.apache.paimon.table.source.DataSplit;
 import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.table.source.Split;
 import org.apache.paimon.types.ArrayType;
@@ -45,6 +50,7 @@ class TypedCommands {
         commands.put("typed_alter", TypedCommands::alter);
         commands.put("typed_put", TypedCommands::put);
         commands.put("typed_rows", TypedCommands::rows);
+        commands.put("typed_cow_delete", TypedCommands::copyOnWriteDelete);
         commands.put("typed_filters", TypedCommands::filters);
     }
 
@@ -125,6 +131,44 @@ class TypedCommands {
             }
             if (EngineDriver.flag(c, "compact")) EngineDriver.compactBuckets(table, write);
             messages = write.prepareCommit();
+        }
+        return EngineDriver.commitOrHold(c, table, builder, messages);
+    }
+
+    /**
+     * column (BIGINT), numbers: deletes the rows with these numbers as Spark's DELETE does without vectors: data files
+     * with such rows leave, and a writer gets their other rows.
+     */
+    static Object copyOnWriteDelete(JsonNode c) throws Exception {
+        FileStoreTable table = EngineDriver.table(c).copy(Collections.singletonMap("write-only", "true"));
+        int column = table.rowType().getFieldIndex(c.get("column").asText());
+        Set<Long> numbers = new HashSet<>();
+        for (JsonNode number : c.get("numbers")) numbers.add(number.asLong());
+        BatchWriteBuilder builder = table.newBatchWriteBuilder();
+        InternalRowSerializer copier = new InternalRowSerializer(table.rowType());
+        List<CommitMessage> messages = new ArrayList<>();
+        try (IOManager io = IOManager.create(EngineDriver.spillDirectory); BatchTableWrite write = builder.newWrite()) {
+            write.withIOManager(io);
+            for (Split split : table.newReadBuilder().newScan().plan().splits()) {
+                DataSplit whole = (DataSplit) split;
+                for (DataFileMeta file : whole.dataFiles()) {
+                    DataSplit one = DataSplit.builder().withSnapshot(whole.snapshotId())
+                            .withPartition(whole.partition()).withBucket(whole.bucket())
+                            .withBucketPath(whole.bucketPath()).withTotalBuckets(whole.totalBuckets())
+                            .rawConvertible(true).withDataFiles(Collections.singletonList(file)).build();
+                    List<InternalRow> rows = new ArrayList<>();
+                    table.newReadBuilder().newRead().withIOManager(io).createReader(one)
+                            .forEachRemaining(row -> rows.add(copier.copy(row)));
+                    if (!rows.removeIf(row -> numbers.contains(row.getLong(column)))) continue;
+                    for (InternalRow row : rows) write.write(row);
+                    messages.add(new CommitMessageImpl(
+                            whole.partition(), whole.bucket(), whole.totalBuckets(),
+                            new DataIncrement(
+                                    Collections.emptyList(), Collections.singletonList(file), Collections.emptyList()),
+                            CompactIncrement.emptyIncrement()));
+                }
+            }
+            messages.addAll(0, write.prepareCommit());
         }
         return EngineDriver.commitOrHold(c, table, builder, messages);
     }

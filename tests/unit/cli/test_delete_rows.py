@@ -79,6 +79,17 @@ def test_rows_that_are_gone_are_shown_by_others(table: DeletingTable) -> None:
     assert "shown by   no snapshot, tag or branch that there is now" in delete(table, "--where", "id = 3").printed
 
 
+def test_data_files_are_rewritten(tmp_path: Path, table: DeletingTable) -> None:
+    """In a table without deletion vectors; a plan and a run say which."""
+    other = DeletingTable(tmp_path / "other", {"deletion-vectors.enabled": "false"})
+    other.add("a", range(10))
+    for words, line in (((), ": 9 rows stay"), (COMMIT, "), into 1 file (")):
+        lines = delete(other, "--where", "id = 3", *words).printed.splitlines()
+        (found,) = [each for each in lines if each.startswith("rewrite    1 data file (")]
+        assert line in found
+    assert any(each.startswith("files      none is deleted, so former data files keep the rows") for each in lines)
+
+
 @pytest.mark.parametrize("how", ["--where", "--where-file", "-"])
 def test_values_are_stored_and_printed_nowhere(
     table: DeletingTable, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
@@ -106,7 +117,7 @@ def test_an_error_that_nobody_expects_quotes_no_value(table: DeletingTable, monk
     def broken(*words: object, **more: object) -> None:
         raise ValueError(f"cannot compare {SECRET}")
 
-    monkeypatch.setattr("lakesweep.operations.rows.delete_rows.Search.at", broken)
+    monkeypatch.setattr("lakesweep.operations.rows.search.Search.at", broken)
     answer = delete(table, "--where", f"dt = '{SECRET}'", "--json")
     assert answer.exit_code == 1 and answer.document["refusal"]["code"] == "internal_error"
     assert "ValueError at broken in line" in answer.messages

@@ -1,6 +1,7 @@
 """The part of a report about rows that a run deletes, and the commit that does.
 
-No data file is rewritten. Older snapshots, tags and branches may still show the rows, as long as they live.
+In a table with deletion vectors no data file is rewritten. Older snapshots, tags and branches may still show the rows,
+as long as they live.
 """
 
 import json
@@ -38,6 +39,32 @@ class PartitionRows:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class RewrittenFiles:
+    """The data files that are rewritten without the rows, in a table whose readers apply no deletion vectors."""
+
+    files: int = 0
+    bytes: int = 0
+    """Their size."""
+    kept_rows: int = 0
+    """Rows of the new files."""
+    hidden_rows: int = 0
+    """Other rows of files with such rows, which a vector deleted before vectors were switched off. They go, too."""
+    written_files: int = 0
+    """New data files."""
+    written_bytes: int = 0
+
+    def to_json(self) -> dict[str, object]:
+        """Return the files as they appear under `commits`."""
+        return {
+            "files": self.files,
+            "bytes": self.bytes,
+            "kept_rows": self.kept_rows,
+            "hidden_rows": self.hidden_rows,
+            "written": {"files": self.written_files, "bytes": self.written_bytes},
+        }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsReport(CommitsReport):
     """The rows that a run deletes, or would."""
@@ -59,6 +86,8 @@ class RowsReport(CommitsReport):
     written_files: int = 0
     """New index files."""
     written_bytes: int = 0
+    rewritten: RewrittenFiles | None = None
+    """`None`: the table has deletion vectors."""
     shown_by: tuple[ShownBy, ...] | None = None
     """Who still shows such rows after the commit, or may show some; `None`: nobody looked."""
     sample: tuple[str, ...] = field(default=(), repr=False)
@@ -96,6 +125,7 @@ class RowsReport(CommitsReport):
             "partitions": [each.to_json() for each in self.partitions[:SHOWN]],
             "index_files": self.index_files,
             "written": {"index_files": self.written_files, "bytes": self.written_bytes},
+            "rewritten": None if self.rewritten is None else self.rewritten.to_json(),
             "shown_by": None if self.shown_by is None else [each.to_json() for each in self.shown_by],
             "reused_attempt": self.reused_attempt,
             **({"sample": [json.loads(row) for row in self.sample]} if self.sample else {}),

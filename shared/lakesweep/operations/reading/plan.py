@@ -152,6 +152,17 @@ def plan_at(
         raise RefusedError(f"table {table.ref}: {error}", code=error.code) from error
 
 
+def with_all_columns(table: Table, plan: ReadPlan, schema: TableSchema) -> ReadPlan:
+    """Return a plan of `plan_at` with all columns of its schema, and without a condition.
+
+    Raises:
+        RefusedError: A column cannot be read, as in `plan_read`.
+    """
+    whole = replace(plan, columns=columns_of(table, schema, None), where=None)
+    check_casts(table, whole)
+    return whole
+
+
 def _planned(
     table: Table,
     own: Callable[[], BranchListing],

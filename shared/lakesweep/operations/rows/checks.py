@@ -18,19 +18,39 @@ _OFF: Mapping[str, tuple[str, str]] = {
 
 
 def check_table(schema: TableSchema) -> None:
-    """Make sure that rows can be deleted from a table by deletion vectors.
+    """Make sure that rows can be deleted from a table: by deletion vectors, or by rewriting data files.
 
     Raises:
         RefusedError: They cannot; the code says why.
     """
     check_append_table(schema, _IN_PAIMON)
+    rewrites_files(schema)
+
+
+def rewrites_files(schema: TableSchema) -> bool:
+    """Tell whether rows are deleted from a table by rewriting data files, since its readers apply no vectors.
+
+    Raises:
+        RefusedError: The option does not parse (`bad_option`).
+    """
     try:
-        is_on = has_vectors(schema)
+        return not has_vectors(schema)
     except FormatError as error:
         raise RefusedError(str(error), code="bad_option") from error
-    if not is_on:
-        why = "option deletion-vectors.enabled is not true, so data files would have to be rewritten"
-        raise RefusedError(f"{why}; {_IN_PAIMON}", code="no_deletion_vectors")
+
+
+def check_vectors(schema: TableSchema) -> None:
+    """Make sure that readers of a table apply deletion vectors, and that it is one of `check_append_table`.
+
+    Raises:
+        RefusedError: The code says why it is not.
+    """
+    check_table(schema)
+    if rewrites_files(schema):
+        raise RefusedError(
+            "option deletion-vectors.enabled is not true any more, so readers see the rows of vectors again",
+            code="no_deletion_vectors",
+        )
 
 
 def check_append_table(schema: TableSchema, instead: str) -> None:

@@ -1,4 +1,4 @@
-"""Who searches data files and writes index files: this process, or the tasks of Spark."""
+"""Who searches data files, and writes index files and data files: this process, or the tasks of Spark."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +13,9 @@ from lakesweep.operations.reading.arrow import stores_of
 from lakesweep.operations.rows.groups import Group
 from lakesweep.operations.rows.match import FileMatch, match_split
 from lakesweep.operations.rows.writing import WrittenGroup, write_group
+from lakesweep.operations.writing.bins import Bin
+from lakesweep.operations.writing.engine import LocalEngine as LocalRewriting
+from lakesweep.operations.writing.rewriting import RewrittenBin, Work
 from lakesweep.runs.session import Table
 from lakesweep.storage.together import waits
 
@@ -35,6 +38,13 @@ class RowsEngine(Protocol):
 
         Raises:
             MaintenanceError: As `write_group`. Some files may exist; they are orphans.
+        """
+
+    def rewrite(self, work: Work, bins: Sequence[Bin]) -> Sequence[RewrittenBin]:
+        """Rewrite the data files of each bin, and return what was written, in the order of the bins.
+
+        Raises:
+            MaintenanceError: As `rewrite_bin`. Some files may exist; they are orphans.
         """
 
 
@@ -69,3 +79,7 @@ class LocalEngine:
         with ThreadPoolExecutor(min(_AT_ONCE, len(groups)), thread_name_prefix="vectors") as pool:
             futures = [pool.submit(copy_context().run, one, group) for group in groups]
             return [future.result() for future in futures]
+
+    def rewrite(self, work: Work, bins: Sequence[Bin]) -> Sequence[RewrittenBin]:
+        """Rewrite one bin after another, or two at a time where requests wait."""
+        return LocalRewriting(self.table).rewrite(work, bins)

@@ -82,6 +82,14 @@ def _deleted_rows(
         raise FormatError(
             f"{area.path(f'reports/{run_id}.json')}: expected a branch, and a commit with snapshot_id and uuid"
         )
+    if commits.get("rewritten") is not None:
+        raise RefusedError(
+            f"table {area.table}: run {run_id} cannot be undone: it rewrote data files without the rows, so only the "
+            "former ones have them, and Paimon's expiry deletes these even if a new snapshot names them; lakesweep "
+            f"rollback TABLE --as-latest --snapshot {snapshot_id - 1} commits the version before the run again, keeps "
+            "its files by tags, and takes back whatever was committed since",
+            code="files_rewritten",
+        )
     try:
         if branch != MAIN:
             check_known_name(branch)

@@ -19,7 +19,7 @@ from lakesweep.format.index_manifest_writer import RawIndex
 from lakesweep.model.commits.report import MadeCommit
 from lakesweep.model.commits.returned import ReturnedReport
 from lakesweep.model.report import Refusal, RunReport
-from lakesweep.operations.rows.checks import check_table
+from lakesweep.operations.rows.checks import check_vectors
 from lakesweep.operations.rows.commit import NewIndex, index_at, leaving_of, prepared
 from lakesweep.operations.rows.engine import LocalEngine
 from lakesweep.operations.rows.groups import Group, groups_of
@@ -78,7 +78,7 @@ class _Task:
         self.catalog = declared if declared.type is not None else Catalog(run.catalog)
         table = remembering_manifests(table)
         self.table, self.run = table, run
-        check_table(base.schema)
+        check_vectors(base.schema)
         self.deleted: DeletedPositions = deleted_positions(table, base.schema, run)
         self.look = Return(table, run, self.deleted)
 
@@ -88,7 +88,7 @@ class _Task:
         Raises:
             RefusedError: It does not.
         """
-        check_table(base.schema)
+        check_vectors(base.schema)
         newest = base.root
         refuse_commit(base.schema, newest.snapshot, newest.body, self.catalog.type, "return_rows", True)
 

@@ -45,16 +45,10 @@ ENGINE = text(
     "ENGINE",
     is_plain=True,
 )
-FILE_OPTIONS = frozenset(
-    {
-        "target-file-size",
-        "compaction.min.file-num",
-        "compaction.delete-ratio-threshold",
-        "file.compression",
-        "file.block-size",
-    }
-)
-"""Table options that say which data files are rewritten, and how."""
+WRITING_OPTIONS = frozenset({"target-file-size", "file.compression", "file.block-size"})
+"""Table options that say how data files are written."""
+FILE_OPTIONS = WRITING_OPTIONS | {"compaction.min.file-num", "compaction.delete-ratio-threshold"}
+"""Those that say which data files are rewritten, and how."""
 COMPACT = Signature(
     "compact",
     (

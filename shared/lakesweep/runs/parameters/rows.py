@@ -1,6 +1,7 @@
 """The operation that deletes rows, and its parameters."""
 
 from lakesweep.runs.parameters.commits import CATALOG_LOCK, CATALOG_TYPE, COMMIT_OPTIONS
+from lakesweep.runs.parameters.compaction import WRITING_OPTIONS
 from lakesweep.runs.parameters.manifests import MANIFEST_OPTIONS
 from lakesweep.runs.parameters.parameter import OPTIONS, Signature, flag, text
 from lakesweep.runs.parameters.partitions import FALLBACK_REAPPEARS
@@ -20,7 +21,8 @@ WHERE_FILE = text(
 )
 TIME_ZONE = text(
     "time_zone",
-    "Time zone of times in the condition that have none, such as Europe/Berlin; by default that of the fleet policy.",
+    "Time zone of times in the condition that have none, and of the writers' clocks, for the creation times of new "
+    "files, such as Europe/Berlin; by default that of the fleet policy.",
     "ZONE",
 )
 CONFIRM = flag("confirm", "Accept a condition that is true for every row.", is_plain=True)
@@ -30,8 +32,8 @@ KEEP_CONDITION = flag(
 )
 ENGINE = text(
     "engine",
-    "What searches data files: local (the default), this process; or spark, a Spark session, of spark-submit or on "
-    "this machine.",
+    "What searches and rewrites data files: local (the default), this process; or spark, a Spark session, of "
+    "spark-submit or on this machine.",
     "ENGINE",
     is_plain=True,
 )
@@ -41,7 +43,7 @@ DELETE_ROWS = Signature(
         *(WHERE, WHERE_FILE, TIME_ZONE, CONFIRM, SHOW_ROWS, KEEP_CONDITION, ENGINE),
         *(CATALOG_TYPE, CATALOG_LOCK, FALLBACK_REAPPEARS, OPTIONS),
     ),
-    MANIFEST_OPTIONS | COMMIT_OPTIONS,
+    WRITING_OPTIONS | MANIFEST_OPTIONS | COMMIT_OPTIONS,
     commits=True,
     needs_spark=True,
 )

@@ -36,9 +36,9 @@ def delete_rows(
 ) -> RunReport:
     """Delete the rows for which a condition is true, and return the report; `report.to_json()` is its document.
 
-    No data file is rewritten: deletion vectors hide the rows from readers of the new version. Older versions, tags and
-    branches still show them. The values of the condition come neither into a log or report, nor into Spark's event log.
-    But reports name partitions.
+    Deletion vectors hide the rows from readers of the new version; if the table has none, tasks rewrite data files with
+    such rows. Older versions, tags and branches still show them. The values of the condition come neither into a log or
+    report, nor into Spark's event log. But reports name partitions.
 
         delete_rows(spark, "s3://lake/sales.db/orders", "customer = 17", control="s3://lake-control",
                     catalog_type="filesystem", execute=True)
@@ -47,7 +47,8 @@ def delete_rows(
         session: The session.
         table: The location of the table.
         where: The condition in Spark's SQL (`lakesweep.model.where`). A row for which it is null stays.
-        zone: The time zone of times in the condition; by default the one that the policy declares, never the session's.
+        zone: The time zone of times in the condition, and of the writers' clocks; by default the one that the policy
+            declares, never the session's.
         branch: The branch.
         control: The control location, which an execution needs.
         policy: The location of the fleet policy.

@@ -1,7 +1,7 @@
-"""The engine of `delete_rows` on Spark. A job finds the rows, another one writes the index files.
+"""The engine of `delete_rows` on Spark. A job finds the rows, another one writes index files, or rewrites data files.
 
-A task gets some data files, or one group. Spark may run a task twice; the answer of one copy counts, and files that
-another copy has written are orphans.
+A task gets some data files, one group, or one bin. Spark may run a task twice; the answer of one copy counts, and files
+that another copy has written are orphans.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,8 +14,11 @@ from lakesweep.operations.rows.engine import LocalEngine
 from lakesweep.operations.rows.groups import Group
 from lakesweep.operations.rows.match import FileMatch
 from lakesweep.operations.rows.writing import WrittenGroup
+from lakesweep.operations.writing.bins import Bin
+from lakesweep.operations.writing.rewriting import RewrittenBin, Work
 from lakesweep.runs.session import Table
 from lakesweep.spark.rows.answers import answers
+from lakesweep.spark.rows.rewriting import SparkRewriting
 from lakesweep.spark.rows.tasks import MatchSplit, WriteGroup, match_of, packed, unpacked
 from lakesweep.storage.open import DEFAULT_SETTINGS, StoreSettings
 
@@ -38,7 +41,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SparkEngine:
-    """Finds rows and writes index files by the tasks of Spark; see `RowsEngine`."""
+    """Finds rows, writes index files and rewrites data files by the tasks of Spark; see `RowsEngine`."""
 
     open_session: "Callable[[], SparkSession]"
     """Called only once there is work."""
@@ -76,6 +79,17 @@ class SparkEngine:
             pieces = [{"number": number, "group": packed(group)} for number, group in enumerate(some)]
             found = answers(session, self.table, self.settings, WriteGroup(schema), pieces)
             written += (unpacked(row["written"]) for row in sorted(found, key=lambda row: int(row["number"])))
+        return written
+
+    def rewrite(self, work: Work, bins: Sequence[Bin]) -> Sequence[RewrittenBin]:
+        """Rewrite the data files of bins, and return what was written, in their order.
+
+        Raises:
+            MaintenanceError: A task failed, or Spark did. Some files may exist; they are orphans.
+        """
+        engine, written = SparkRewriting(self.open_session, self.table, self.settings), list[RewrittenBin]()
+        for some in _parts(bins, lambda each: sum(map(len, each.gone)), MOST_BYTES):
+            written += engine.rewrite(work, some)
         return written
 
 

@@ -149,7 +149,6 @@ def test_nonsense_is_refused_before_anything_is_read(table: DeletingTable, where
     [
         ({"primary_keys": ["dt", "id"]}, "primary_key_table"),
         ({"options": {"bucket": "2", "bucket-key": "id"}}, "bucketed_table"),
-        ({"options": {"deletion-vectors.enabled": "false"}}, "no_deletion_vectors"),
         ({"options": {"row-tracking.enabled": "true"}}, "row_tracking"),
         ({"options": {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}}, "row_tracking"),
         ({"options": {"clustering.incremental": "true"}}, "clustering"),
