@@ -45,6 +45,9 @@ class Task:
         keys, types = schema.partition_keys, schema.partition_types
         self._matches: Callable[[tuple[object, ...]], bool] | None = None
         if arguments.partitions:
+            if not keys:
+                why = "the table has no partition keys; expected a call without partitions, which compacts all of it"
+                raise RefusedError(why, code="not_partitioned")
             self._matches = matcher(parse_specs(arguments.partitions, keys, types, name, zone))
 
     def allow(self, base: Base) -> tuple[str, ...]:

@@ -215,6 +215,10 @@ def _array(file: ReadFile, column: FileColumn, batch: Any, partition: Mapping[st
     found = _as_stated(batch.column(batch.schema.get_field_index(column.found.name)), file, column.found)
     try:
         return converted(found, column.found.type, column.column.field.type)
+    except UnicodeDecodeError as error:  # Java writes bytes as text without a look at them
+        raise FormatError(
+            f"{file.path}: expected text in the column {column.column.name}, found bytes that are not UTF-8"
+        ) from error
     except load_arrow().ArrowInvalid as error:
         raise out_of_range(file.path, column.column.name) from error
 

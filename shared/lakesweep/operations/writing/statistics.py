@@ -83,7 +83,10 @@ class _Column:
         """Return the bounds as values of binary rows; twice None: unknown, or all values are null."""
         if not self._has_bounds or self._low is None:
             return None, None
-        low, high = (_value(scalar, self.field) for scalar in (self._low, self._high))
+        try:
+            low, high = (_value(scalar, self.field) for scalar in (self._low, self._high))
+        except UnicodeDecodeError:  # Java writes bytes as text without a look at them
+            return None, None
         root = self.field.type.root
         if root in _FLOATS:
             low, high = (-0.0 if low == 0 else low), (0.0 if high == 0 else high)

@@ -256,3 +256,32 @@ def test_null_in_a_column_that_may_not_be_null(tmp_path: Path) -> None:
     assert report.refusal.code == "null_value"
     assert "price" in report.refusal.message and "db.db/t" in report.refusal.message, report.refusal.message
     assert table.keys() == before
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    """Java writes them into texts as they are. They stay, unless a shorter type cuts them."""
+    columns = pa.schema([("id", pa.int64()), ("text", pa.string())])
+    table = DeletingTable(tmp_path, {"metadata.stats-mode": "none"}, partition_keys=(), columns=columns)
+    bodies = [b"ok", b"\xff\xfe", b"\xe4\xb8" * 9]
+    data = pa.array(bodies, pa.binary())
+    for _ in range(2):
+        builder = table.catalog.get_table("db.t").new_batch_write_builder()
+        write, commit = builder.new_write(), builder.new_commit()
+        texts = pa.Array.from_buffers(pa.string(), len(data), data.buffers())
+        write.write_arrow(pa.table([pa.array(range(3), pa.int64()), texts], schema=columns))
+        commit.commit(write.prepare_commit())
+    _with_options(table, {"metadata.stats-mode": "truncate(16)"})
+    assert run(table).status == "done"
+    (name,) = table.data_files()
+    body = table.store.read(f"bucket-0/{name}").data
+    found = parquet.read_table(pa.BufferReader(body)).column("text").cast(pa.binary())
+    assert found.to_pylist() == bodies * 2
+
+    def shorten(document: Any) -> None:
+        (field,) = (each for each in document["fields"] if each["name"] == "text")
+        field["type"] = "VARCHAR(3)"
+
+    _with_options(table, {}, shorten)
+    table.append([{"id": 4, "text": "abc"}])
+    with pytest.raises(MaintenanceError, match=f"{name}: expected text in the column text, found bytes that are not"):
+        run(table)

@@ -150,6 +150,16 @@ def test_only_some_partitions(table: DeletingTable, partition: str) -> None:
     assert [each.partition for each in found(report).partitions] == (["dt=a"] if partition == "dt=a" else [])
 
 
+def test_a_partition_of_a_table_without_partitions(tmp_path: Path) -> None:
+    """Nobody is told to empty the table."""
+    table = DeletingTable(tmp_path, partition_keys=())
+    table.add("a", range(3))
+    report = run(table, partitions=("dt=a",))
+    assert report.refusal is not None
+    assert report.refusal.code == "not_partitioned"
+    assert "truncate" not in report.refusal.message, report.refusal.message
+
+
 def test_a_run_rewrites_no_more_bytes_than_it_is_told(table: DeletingTable) -> None:
     for number in range(20, 26):
         table.add("c", range(number * 10, number * 10 + 10))

@@ -31,6 +31,14 @@ def test_few_files_are_worth_it_if_they_fill_one() -> None:
     assert picked(file(0, 699)) == [], "one file stays one file"
 
 
+@pytest.mark.parametrize("least", [1, 0, -1])
+def test_one_file_is_not_rewritten_again_and_again(least: int) -> None:
+    """Whatever number of files is asked for: it would become the same file in each run."""
+    options = PickOptions(target_bytes=1000, min_files=least, deleted_share=0.2)
+    assert bins_of([file(0)], options) == ()
+    assert len(bins_of([file(0), file(1)], options)) == 1
+
+
 def test_large_files_stay() -> None:
     assert picked(*(file(number, 700) for number in range(6))) == []
 

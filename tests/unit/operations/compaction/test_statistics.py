@@ -69,6 +69,21 @@ def test_a_nan_leaves_a_column_without_bounds(text: str, place: int) -> None:
     assert bounds(text, *batches) == (None, None, 1)
 
 
+@pytest.mark.parametrize("mode", [TRUNCATE, FULL])
+@pytest.mark.parametrize("body", [b"\xff", b"\xe4\xb8" * 9, b"\0\xfe"])
+def test_bytes_that_are_no_text_leave_a_column_without_bounds(mode: StatsMode, body: bytes) -> None:
+    """Java writes them as they are."""
+    data = pa.array([body, None], pa.binary())
+    found = Statistics(
+        [DataField(0, "c", parse_data_type("STRING", "a type"))],
+        Writing("", 1, 1, 1, "", "", {"c": mode}, is_dense=True),
+    )
+    found.add(pa.record_batch([pa.Array.from_buffers(pa.string(), 2, data.buffers())], names=["c"]))
+    low, high, nulls = found.result()
+    types = (parse_data_type("STRING", "a type"),)
+    assert (decode_row(low, types, "bounds"), decode_row(high, types, "bounds"), nulls) == ((None,), (None,), (1,))
+
+
 @pytest.mark.parametrize("zero", [0.0, -0.0])
 def test_a_zero_is_widened(zero: float) -> None:
     """Java orders -0.0 before 0.0, and SQL takes them for equal."""

@@ -94,7 +94,7 @@ def _is_worth(found: Bin, options: PickOptions, force: bool) -> bool:
     if force:
         return len(found.files) > 1 or any(deleted_rows(file) != 0 for file in found.files)
     is_full = sum(map(live_bytes, found.files)) >= options.small_bytes
-    return len(found.files) >= options.min_files or (is_full and len(found.files) > 1)
+    return len(found.files) > 1 and (is_full or len(found.files) >= options.min_files)
 
 
 def _is_due(file: ReadFile, options: PickOptions) -> bool:
