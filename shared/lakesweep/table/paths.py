@@ -47,6 +47,7 @@ class TablePaths:
         self._index_with_data = _flag(schema, "index-file-in-data-file-dir", default=False)
         self._data_folder = _folder(schema.options.get("data-file.path-directory", ""))
         self._partitions: dict[bytes, str] = {}
+        self._buckets: dict[tuple[bytes, int], str] = {}
 
     def partition_dir(self, partition: bytes) -> str:
         """Return the partition's directory with a trailing slash, or "" for the table itself."""
@@ -69,7 +70,11 @@ class TablePaths:
 
     def bucket_dir(self, partition: bytes, bucket: int) -> str:
         """Return the bucket's directory, without a trailing slash."""
-        return f"{self.partition_dir(partition)}bucket-{'postpone' if bucket == POSTPONE_BUCKET else bucket}"
+        path = self._buckets.get((partition, bucket))
+        if path is None:
+            path = f"{self.partition_dir(partition)}bucket-{'postpone' if bucket == POSTPONE_BUCKET else bucket}"
+            self._buckets[partition, bucket] = path
+        return path
 
     def data_file(self, entry: ManifestEntry) -> str:
         """Return the path of the data or changelog file of `entry`."""

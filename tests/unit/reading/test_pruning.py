@@ -147,7 +147,7 @@ def test_rows_that_delete_others(where: str | None) -> None:
     parquet.write_table(pa.table(columns), target, row_group_size=4)
     store, file = stored([2, 3, 4, 9], 32)
     store.put("f", target.getvalue())
-    file = replace(file, size_bytes=len(target.getvalue()), rows=12)
+    file = file._replace(size_bytes=len(target.getvalue()), rows=12)
     plan = replace(plan_of(file, where), primary_keys=("n",))
     batches = read_split(stores_of(plan, store, None), plan, plan.splits[0])
     found = [number for batch in batches for number in batch.column("n").to_pylist()]

@@ -6,6 +6,7 @@ pickles small, since Spark sends one to each task. Tasks need the plan too, with
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from lakesweep.format.values.binary_row import decode_row
 from lakesweep.format.values.data_type import DataField, DataType
@@ -28,8 +29,7 @@ class ReadColumn:
         return self.field.name
 
 
-@dataclass(frozen=True, slots=True)
-class ReadFile:
+class ReadFile(NamedTuple):
     """A data file to read."""
 
     path: str
@@ -163,7 +163,8 @@ def pack(files: Iterable[ReadFile], target_bytes: int, open_cost_bytes: int) -> 
     part: list[ReadFile] = []
     weight = 0
     for file in files:
-        cost = max(file.size_bytes, open_cost_bytes)
+        size = file.size_bytes
+        cost = size if size > open_cost_bytes else open_cost_bytes
         if part and weight + cost > target_bytes:
             splits.append(Split(tuple(part)))
             part, weight = [], 0

@@ -8,24 +8,26 @@ Source: Paimon 1.4 `AppendCompactTask`, `AppendCompactCoordinator`.
 """
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from lakesweep.commit.base import Base
 from lakesweep.errors import RefusedError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.compaction.arguments import CompactArguments
-from lakesweep.operations.compaction.execution import OPERATION, Execution
-from lakesweep.operations.compaction.task import INSTEAD, Task
+from lakesweep.operations.compaction.task import INSTEAD, OPERATION, Task
 from lakesweep.operations.rows.checks import check_append_table
 from lakesweep.operations.tags.options import declared_zone
-from lakesweep.operations.writing.engine import LocalEngine, RewritingEngine
 from lakesweep.runs.committing.opened import Opened, opened
 from lakesweep.runs.fleet import ruling_of
 from lakesweep.runs.reports import refused, report_of
 from lakesweep.runs.session import NOT_EXECUTABLE, Table
 
+if TYPE_CHECKING:
+    from lakesweep.operations.writing.engine import RewritingEngine
+
 
 def compact(
-    table: Table, arguments: CompactArguments, *, execute: bool, engine: RewritingEngine | None = None
+    table: Table, arguments: CompactArguments, *, execute: bool, engine: "RewritingEngine | None" = None
 ) -> RunReport:
     """Compact the data files of a branch, or say which ones a call would rewrite.
 
@@ -48,7 +50,9 @@ def compact(
             return report_of(table, OPERATION, "nothing_to_do", None)
         task = Task(table, target.schema, arguments, zone, target.now_ms)
         if execute:
-            return Execution(target, task, engine or LocalEngine(table)).report()
+            from lakesweep.operations.compaction.execution import Execution  # a plan starts without what commits
+
+            return Execution(target, task, engine).report()
         return _planned(target, target.base, task)
     except RefusedError as error:
         return refused(table, OPERATION, error)

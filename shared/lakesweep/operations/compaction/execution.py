@@ -13,20 +13,19 @@ from lakesweep.model.commits.report import MadeCommit
 from lakesweep.model.reading.plan import ReadPlan
 from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.model.safety import ORPHAN_AGE_MS
-from lakesweep.operations.compaction.task import Task
+from lakesweep.operations.compaction.task import OPERATION, Task
 from lakesweep.operations.rows.commit import NewIndex, index_at, leaving_of, prepared
 from lakesweep.operations.rows.engine import LocalEngine as LocalRows
 from lakesweep.operations.rows.groups import Change, groups_of
 from lakesweep.operations.rows.rewriting import Rewriting
 from lakesweep.operations.writing.bins import Bin
-from lakesweep.operations.writing.engine import RewritingEngine
+from lakesweep.operations.writing.engine import LocalEngine, RewritingEngine
 from lakesweep.operations.writing.rewriting import RewrittenBin, Work, creation_time_ms
 from lakesweep.runs.committing.opened import Opened
 from lakesweep.runs.committing.run import CommitRun
 from lakesweep.storage.clock import Stopwatch
 from lakesweep.table.contents.content import TextEntry
 
-OPERATION = "compact"
 BINS_LOST = "bins_lost"
 """Code of a run some of whose data files were rewritten in vain."""
 
@@ -34,8 +33,8 @@ BINS_LOST = "bins_lost"
 class Execution:
     """One execution: one commit."""
 
-    def __init__(self, target: Opened, task: Task, engine: RewritingEngine) -> None:
-        self._target, self._task, self._engine = target, task, engine
+    def __init__(self, target: Opened, task: Task, engine: RewritingEngine | None) -> None:
+        self._target, self._task, self._engine = target, task, engine or LocalEngine(target.table)
         self._run = CommitRun(
             target,
             OPERATION,

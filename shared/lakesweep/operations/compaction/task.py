@@ -11,14 +11,15 @@ from lakesweep.commit.index_files import refuse_external
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.values.binary_row import decode_row
+from lakesweep.format.values.partition_path import DEFAULT_NAME
 from lakesweep.model.commits.compaction import CompactionReport, PartitionBins
 from lakesweep.model.partitions.names import partition_name
+from lakesweep.model.partitions.rules import PARTITION_DEFAULT_NAME
 from lakesweep.model.partitions.spec import matcher, parse_specs
 from lakesweep.model.reading.plan import ReadPlan
 from lakesweep.operations.compaction.arguments import CompactArguments
 from lakesweep.operations.compaction.rules.choice import Choice, Limits, choose
 from lakesweep.operations.compaction.rules.pick import bins_of, deleted_rows, pick_options
-from lakesweep.operations.partitions.drop_partition import DEFAULT_NAME
 from lakesweep.operations.reading.plan import plan_at
 from lakesweep.operations.rows.checks import check_append_table, check_files
 from lakesweep.operations.writing.bins import Bin
@@ -27,6 +28,7 @@ from lakesweep.operations.writing.parquet import check_types
 from lakesweep.runs.metadata_cache import remembering_manifests
 from lakesweep.runs.session import Table
 
+OPERATION = "compact"
 INSTEAD = "compact in Paimon instead (CALL sys.compact)"
 
 
@@ -41,7 +43,7 @@ class Task:
         self.options = {**schema.options, **arguments.options}
         self.writing: Writing = writing_of(replace(schema, options=self.options), schema.fields)
         check_types(schema.fields)
-        name = schema.options.get(*DEFAULT_NAME)
+        name = schema.options.get(PARTITION_DEFAULT_NAME, DEFAULT_NAME)
         keys, types = schema.partition_keys, schema.partition_types
         self._matches: Callable[[tuple[object, ...]], bool] | None = None
         if arguments.partitions:

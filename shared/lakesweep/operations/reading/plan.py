@@ -9,8 +9,9 @@ Source: Paimon `AbstractFileStoreTable#tryTimeTravel`, `SnapshotReaderImpl`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from lakesweep.commit.base import list_branch
 from lakesweep.errors import FormatError, RefusedError
@@ -36,6 +37,7 @@ from lakesweep.model.where.where import Where, parse_where
 from lakesweep.operations.reading.columns import check_casts, check_readable, columns_of
 from lakesweep.runs.parameters.time_travel import Version, resolve
 from lakesweep.runs.session import Table
+from lakesweep.storage.collection import held_back
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import read_all_schemas, read_schema, read_schemas
@@ -163,6 +165,7 @@ def with_all_columns(table: Table, plan: ReadPlan, schema: TableSchema) -> ReadP
     return whole
 
 
+@held_back()
 def _planned(
     table: Table,
     own: Callable[[], BranchListing],
@@ -192,7 +195,9 @@ def _planned(
     plan = replace(plan, schemas={number: each.fields for number, each in schemas.items()})
     check_casts(table, plan)
     located = locate(store, vector_entries(store, latest, root), TablePaths(latest))
-    files = tuple(file for entry, file in _files(store, latest, entries, located) if _may_match(plan, entry, file))
+    found = _files(store, latest, entries, located)
+    chosen = (file for entry, file in found if plan.where is None or _may_match(plan, entry, file))
+    files = tuple(sorted(chosen, key=attrgetter("path")))
     deleted = [0 if file.vector is None else file.vector.cardinality for file in files]
     counts = ReadCounts(
         files=len(files),
@@ -202,7 +207,7 @@ def _planned(
         level_0_files=len(hidden),
         level_0_rows=sum(each.entry.row_count for each in hidden),
         of_partitions=Counter(each.entry.partition for each in every),
-        dangling=located.keys() - {(each.entry.partition, each.entry.bucket, each.entry.file_name) for each in every},
+        dangling=_dangling(located, every),
     )
     target = parse_memory_bytes(latest.options.get(_TARGET, _TARGET_DEFAULT), _TARGET)
     open_cost = parse_memory_bytes(latest.options.get(_OPEN_COST, _OPEN_COST_DEFAULT), _OPEN_COST)
@@ -214,6 +219,13 @@ def _planned(
         else ()
     )
     return replace(plan, splits=pack(files, target, open_cost), counts=counts, external_roots=roots)
+
+
+def _dangling(located: Mapping[VectorKey, LocatedVector], every: Iterable[RowEntry]) -> frozenset[VectorKey]:
+    if not located:
+        return frozenset()
+    there = ((each.entry.partition, each.entry.bucket, each.entry.file_name) for each in every)
+    return frozenset(located).difference(there)
 
 
 def _of_partitions(plan: ReadPlan, entries: Sequence[RowEntry]) -> Sequence[RowEntry]:
@@ -231,20 +243,19 @@ def _of_partitions(plan: ReadPlan, entries: Sequence[RowEntry]) -> Sequence[RowE
 
 
 def _may_match(plan: ReadPlan, entry: RowEntry, file: ReadFile) -> bool:
-    if plan.where is None:
-        return True
+    assert plan.where is not None
     ranges = stated_ranges(entry, plan.schemas[file.schema_id], file.format)
     return may_match(plan.where, plan, file, file.rows, ranges)
 
 
 def _files(
     store: Store, latest: TableSchema, entries: Iterable[RowEntry], located: Mapping[VectorKey, LocatedVector]
-) -> Iterable[tuple[RowEntry, ReadFile]]:
-    """Return each entry with its file, ascending by path."""
-    paths, found = TablePaths(latest), []
+) -> Iterator[tuple[RowEntry, ReadFile]]:
+    """Yield each entry with its file."""
+    paths = TablePaths(latest)
     for each in entries:
         entry = each.entry
-        vector = located.get((entry.partition, entry.bucket, entry.file_name))
+        vector = located.get((entry.partition, entry.bucket, entry.file_name)) if located else None
         if vector is not None:
             check_rows(store, vector, entry)
         file = ReadFile(
@@ -261,12 +272,11 @@ def _files(
             min_sequence=each.min_sequence,
             created_ms=each.created_ms,
         )
-        found.append((each, file))
-    return sorted(found, key=lambda pair: pair[1].path)
+        yield each, file
 
 
 def _format(store: Store, name: str) -> str:
-    suffix = name.rpartition(".")[2].lower()
+    suffix = name[name.rfind(".") + 1 :].lower()
     if suffix not in FORMATS or name.endswith(f".blob.{suffix}") or ".vector." in name:
         raise RefusedError(
             f"table {store.location}: expected data files in Parquet, ORC or Avro, found {name}",

@@ -92,7 +92,7 @@ def copies_of(
     check_types(schema.fields)
     plan = with_all_columns(table, found.plan.shared, schema)
     located = locate(table.store, vector_files(index), TablePaths(schema))
-    files = {match.file.path: replace(match.file, vector=located.get(_key(match.file))) for match in found.matches}
+    files = {match.file.path: match.file._replace(vector=located.get(_key(match.file))) for match in found.matches}
     old = file_vectors(stores_of(plan, table.store, table.open_store), plan, Split(tuple(files.values())))
     matches, bins, kept_rows, hidden_rows = [], list[Bin](), 0, 0
     for match in found.matches:

@@ -32,8 +32,8 @@ def row_files(store: Store, root: Root, *, with_stats: bool) -> tuple[RowEntry, 
                 code="unreadable_root",
             )
         for entry in content:
-            if entry.is_add:
+            if entry.entry.is_add:
                 added.append(entry)
             else:
                 deleted.add(entry.identity)
-    return tuple(entry for entry in added if entry.identity not in deleted)
+    return tuple(entry for entry in added if entry.identity not in deleted) if deleted else tuple(added)
