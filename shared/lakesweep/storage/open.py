@@ -80,7 +80,8 @@ def noncurrent_versions(store: Store) -> Noncurrent | None:
         return None
     from lakesweep.storage.s3.store import S3Store
 
-    return store.noncurrent() if isinstance(store, S3Store) else None
+    inner = _innermost(store)
+    return inner.noncurrent() if isinstance(inner, S3Store) else None
 
 
 def noncurrent_days(store: Store) -> int | None:
@@ -89,7 +90,8 @@ def noncurrent_days(store: Store) -> int | None:
         return None
     from lakesweep.storage.s3.store import S3Store
 
-    return store.noncurrent_days() if isinstance(store, S3Store) else None
+    inner = _innermost(store)
+    return inner.noncurrent_days() if isinstance(inner, S3Store) else None
 
 
 def object_versions(store: Store) -> Iterator[Sequence[ObjectVersion]] | None:
@@ -100,9 +102,7 @@ def object_versions(store: Store) -> Iterator[Sequence[ObjectVersion]] | None:
     Raises:
         StorageError: A request failed, or the caller lacks the permission; also while pages are taken.
     """
-    found: object = store
-    while (inner := getattr(found, "wrapped", None)) is not None:
-        found = inner
+    found = _innermost(store)
     if isinstance(found, KeepsVersions):
         return found.object_versions()
     if store.location.startswith("s3://"):
@@ -110,3 +110,11 @@ def object_versions(store: Store) -> Iterator[Sequence[ObjectVersion]] | None:
             f"list {store.location}: expected a store that can list versions, found {type(found).__name__}"
         )
     return None
+
+
+def _innermost(store: Store) -> object:
+    """Return the store that others are around."""
+    found: object = store
+    while (inner := getattr(found, "wrapped", None)) is not None:
+        found = inner
+    return found
