@@ -28,6 +28,7 @@ ENTRY_POINTS: Mapping[str, str] = {
     "execute": "jobs/execute_plan.py",
     "delete-rows": "jobs/delete_rows.py",
     "compact": "jobs/compact.py",
+    "erase": "jobs/erase.py",
 }
 """By kind of job; of the kind `run`, by operation."""
 MAX_NAME = 256

@@ -9,6 +9,7 @@ from typing import Any
 
 from lakesweep.cli.compacted import compaction_lines
 from lakesweep.cli.deleted import row_lines
+from lakesweep.cli.erased import erasure_lines
 from lakesweep.errors import some_of
 
 Document = Mapping[str, Any]
@@ -33,6 +34,8 @@ def commit_lines(commits: Document, words: Mapping[str, str], size: Callable[[in
         words: `operation`; `next_due`: when the next partition is due; `time`: when a target was committed.
         size: Renders a number of bytes.
     """
+    if "places" in commits:
+        return erasure_lines(commits, words)
     if "condition" in commits:
         return row_lines(commits, size)
     if "bins" in commits:

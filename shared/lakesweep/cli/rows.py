@@ -46,17 +46,29 @@ def delete_rows(typed: Typed) -> int:
     from lakesweep.cli.next_command import next_command
 
     def following(place: Place, report: "RunReport") -> str:
-        return _command(typed, place) if next_command(place, report) else ""
+        return hidden_command(typed, place) if next_command(place, report) else ""
 
-    return typed.run(complete=partial(_completed, typed), following=following, finished=leaving(typed))
+    return typed.run(complete=partial(with_condition, typed), following=following, finished=leaving(typed))
 
 
-def _completed(typed: Typed, table: "Table", values: Mapping[str, Any]) -> "tuple[Table, Mapping[str, Any]]":
-    """Return a table with the engine, and the arguments with the condition from a file of this machine."""
+def with_condition(
+    typed: Typed, table: "Table", values: Mapping[str, Any], *, is_optional: bool = False
+) -> "tuple[Table, Mapping[str, Any]]":
+    """Return a table with the engine, and the arguments with the condition from a file of this machine.
+
+    Args:
+        typed: The command line.
+        table: The opened table.
+        values: The arguments.
+        is_optional: The call may have no condition.
+
+    Raises:
+        UsageError: There is none, there are two, or it cannot be read or would be seen.
+    """
     from lakesweep.cli.engines import check_hidden, rows_engine
 
     where, path = values.get("where"), values.get("where_file")
-    if (where is None) == (path is None):
+    if (where is None) == (path is None) and not (is_optional and where is None):
         found = "none" if where is None else "both"
         raise UsageError(f"expected --where or --where-file, found {found}", code="bad_argument")
     check_hidden(where, keep=bool(values.get("keep_condition")))
@@ -76,9 +88,9 @@ def _completed(typed: Typed, table: "Table", values: Mapping[str, Any]) -> "tupl
     return table, {**values, "where_file": None, "where": text_of(data, path)}
 
 
-def _command(typed: Typed, place: Place) -> str:
+def hidden_command(typed: Typed, place: Place) -> str:
     """Return the command line that executes what was planned, without the condition."""
-    words = ["lakesweep", "delete-rows", place.table]
+    words = ["lakesweep", typed.signature.name, place.table]
     for parameter in typed.signature.parameters:
         value = typed.values.get(parameter.name)
         if value is None or parameter == given.SHOW_ROWS:

@@ -40,10 +40,11 @@ def report_lines(
         actions: What the plan deletes, if that is too much for the document. It is read once.
     """
     steps = document["steps"] or ()
-    if len(steps) > 1 or document["branch"] is None:
+    if len(steps) > 1 or document["branch"] is None or "places" in document.get("commits", ()):
         yield _headline(document)
         for step in steps:
             yield from report_lines(step, is_step=True)
+        yield from _commits(document)
         return
     if _was_gone(document):
         yield from outcome_lines(document)
@@ -112,6 +113,8 @@ def _commits(document: Document) -> Iterator[str]:
     if commits is None:
         return
     words = {"operation": document["operation"], "next_due": human_time(commits.get("next_due_ms"))}
+    if "until_ms" in commits:
+        words["time"] = human_time(commits["until_ms"])
     if "back" in commits:
         words["time"] = exact_time(commits["target"]["time_ms"])
     is_repair = not commits.keys().isdisjoint(("lost_files", "kept_vectors"))

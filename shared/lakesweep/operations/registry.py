@@ -12,7 +12,7 @@ from lakesweep.errors import RefusedError, UsageError
 from lakesweep.model.report import RunReport
 from lakesweep.runs.allowance import allowing
 from lakesweep.runs.fleet import watched_ruling
-from lakesweep.runs.parameters import compaction, manifests, partitions, repair, rows
+from lakesweep.runs.parameters import compaction, erasure, manifests, partitions, repair, rows
 from lakesweep.runs.parameters import signatures as given
 from lakesweep.runs.parameters.parameter import EXTERNAL_ROOTS, OPTIONS, Call, Signature
 from lakesweep.runs.reports import refused
@@ -90,6 +90,7 @@ _CAPABILITIES = {
     "partitions": (partitions.DROP_PARTITION, partitions.TRUNCATE, partitions.EXPIRE_PARTITIONS),
     "rows": (rows.DELETE_ROWS,),
     "compaction": (compaction.COMPACT,),
+    "erasure": (erasure.ERASE,),
     "manifests": (manifests.COMPACT_MANIFEST,),
     "repair": repair.REPAIRS,
     "branches": (given.ROLLBACK, given.CREATE_BRANCH, given.DELETE_BRANCH, given.FAST_FORWARD),

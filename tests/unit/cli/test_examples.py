@@ -34,10 +34,10 @@ OPERATIONS = {command.name for command in COMMANDS if command.signature} | {"exe
 ELSEWHERE = ("--engine spark", "--engine lambda", "lakesweep demo")
 """What needs Spark, a deployment or a minute; tests/spark, tests/functions and tests/e2e run it."""
 PARTITIONED = ("drop-partition", "truncate", "expire-partitions")
-READABLE = ("read", "delete-rows", "compact")
+READABLE = ("read", "delete-rows", "erase", "compact")
 WAITS = "--quarantine"
 """The first call with it only remembers the orphans."""
-FINDINGS = 6
+FINDINGS, PARTIAL = 6, 4
 BEGAN = datetime(2026, 1, 30, 10, tzinfo=UTC)
 FIRST, OLDEST, NEWEST = 16, 20, 36
 """Snapshots are committed every two hours. What is older than `OLDEST` is a changelog by now."""
@@ -60,6 +60,7 @@ BEFORE = {
     "report": "expire-snapshots {} --execute",
     "undo": "delete-tag {} current --execute",
     "audit": "expire-snapshots {} --execute",
+    "erase": "erase {} --where-file forget.sql --catalog-type filesystem --execute",
 }
 """Command -> what is run before it, so that there is a plan or a run."""
 SHOWN = {
@@ -242,7 +243,7 @@ def prepared(scene: Scene, example: str, command: str) -> dict[str, str]:
     if LOSS in example:
         return {LOSS: scene.run(f"lakesweep {command} {table} --json", {}).document["commits"]["loss_id"]}
     before = scene.run(f"lakesweep {BEFORE[command].format(table)}", {})
-    assert before.exit_code == 0, before.messages
+    assert before.exit_code == (PARTIAL if command == "erase" else 0), before.messages
     found = re.findall(r"\d{8}T\d{6}Z-[0-9a-f]{8}", before.printed)[-1]
     return {PLAN: found, RUN: found}
 
@@ -251,12 +252,17 @@ def prepared(scene: Scene, example: str, command: str) -> dict[str, str]:
 def test_an_example_does_what_it_shows(example: str, scene: Scene) -> None:
     """The exit code is 0; an operation is planned, or done with `--execute`; others print what they are for."""
     command = shlex.split(example)[1]
-    ids = prepared(scene, example, command) if command in BEFORE or LOSS in example else {}
+    is_of_run = command in BEFORE and (command != "erase" or PLAN in example)
+    ids = prepared(scene, example, command) if is_of_run or LOSS in example else {}
     answer = scene.run(example, ids)
-    assert answer.exit_code == (FINDINGS if command == "check" else 0), answer.messages
-    if command in OPERATIONS:
-        is_done = "--execute" in example or command == "execute"
-        wanted = "nothing to do" if WAITS in example else "done" if is_done else "planned"
+    is_done = "--execute" in example or command == "execute"
+    remains = command == "erase" and (is_done or "--proof" in example)  # the snapshots before have the row
+    expected = FINDINGS if command == "check" else PARTIAL if remains else 0
+    assert answer.exit_code == expected, answer.messages
+    if "--proof" in example:
+        assert answer.document["state"] == "rows_remain"
+    elif command in OPERATIONS:
+        wanted = "nothing to do" if WAITS in example else "partial" if remains else "done" if is_done else "planned"
         assert status_of(answer, example) == wanted, answer.printed + answer.messages
     else:
         shown = SHOWN[command]

@@ -15,6 +15,7 @@ from lakesweep.operations.rows.condition import check_stated
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.fleet import watched_ruling
 from lakesweep.runs.identifiers import new_id
+from lakesweep.runs.parameters.erasure import ERASE, FINISH
 from lakesweep.runs.parameters.parameter import Call
 from lakesweep.runs.parameters.rows import DELETE_ROWS, KEEP_CONDITION, SHOW_ROWS, WHERE, WHERE_FILE
 from lakesweep.runs.parameters.signatures import SIGNATURES
@@ -83,7 +84,13 @@ def _check(operation: str, arguments: Mapping[str, object]) -> None:
     engine = call.values.get("engine")
     if engine not in (None, _SPARK):
         raise UsageError(f"engine: expected {_SPARK}, found {engine!r}", code="bad_argument")
-    if operation == DELETE_ROWS.name:
+    if call[FINISH] is not None:
+        raise UsageError(
+            "finish: it deletes files, and such a job deletes none; expected `lakesweep erase --finish`, or that the "
+            "passes expire what is due",
+            code="bad_argument",
+        )
+    if operation in (DELETE_ROWS.name, ERASE.name):
         _check_rows(call)
 
 

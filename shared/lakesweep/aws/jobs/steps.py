@@ -11,6 +11,7 @@ from lakesweep.aws.orphan_arguments import OF_THE_CHOICE
 from lakesweep.aws.scans.result import DAMAGED, FINAL_EXIT_CODES, PlanResult, result_name
 from lakesweep.aws.settings import Settings
 from lakesweep.errors import FormatError, StalePlanError
+from lakesweep.model.commits.erasure import REMAINS
 from lakesweep.runs.parameters.parameter import EXTERNAL_ROOTS, OPTIONS, flag
 from lakesweep.runs.parameters.signatures import SIGNATURES
 
@@ -90,6 +91,8 @@ def _ran(document: JobDocument, result: PlanResult) -> JobDocument:
     if result.status in _WELL:
         why = "there is nothing to do" if result.status == "nothing_to_do" else None
         return replace(document, state=EXECUTED if document.execute else PLANNED, why=why)
+    if result.code in REMAINS:  # the job has done what it can, and older versions still have erased rows
+        return replace(document, state=EXECUTED, code=result.code, why=result.why)
     is_refused = result.status in ("refused", "stale")
     why = result.why or f"the run ended as {result.status}"
     return replace(document, state=REFUSED if is_refused else FAILED, code=result.code or result.status, why=why)

@@ -20,7 +20,7 @@ class CompactArguments:
     full: bool = False
     """Rewrite every file that shares its partition with another one, or has deleted rows."""
     only: frozenset[str] | None = None
-    """Rewrite these data files alone, whatever it pays, as far as they have deleted rows; paths below the table."""
+    """Rewrite the data files with these names alone, whatever it pays, as far as they have deleted rows."""
     max_bytes: int = MAX_BYTES
     """The most bytes of data files that the run rewrites."""
     max_partition_bytes: int | None = None

@@ -17,6 +17,7 @@ from lakesweep.model.partitions.names import partition_name
 from lakesweep.model.partitions.rules import PARTITION_DEFAULT_NAME
 from lakesweep.model.partitions.spec import matcher, parse_specs
 from lakesweep.model.reading.plan import ReadPlan
+from lakesweep.model.roots import base_name
 from lakesweep.operations.compaction.arguments import CompactArguments
 from lakesweep.operations.compaction.rules.choice import Choice, Limits, choose
 from lakesweep.operations.compaction.rules.pick import bins_of, deleted_rows, pick_options
@@ -79,7 +80,7 @@ class Task:
         files = [file for split in plan.splits for file in split.files]
         matches, only = self._matches, self.arguments.only
         if only is not None:
-            files = [file for file in files if file.vector is not None and file.path in only]
+            files = [file for file in files if file.vector is not None and base_name(file.path) in only]
         if matches is not None:
             chosen = {
                 row: matches(tuple(decode_row(row, schema.partition_types, "a partition")))

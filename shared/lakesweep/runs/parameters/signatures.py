@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from lakesweep.runs.parameters import commits, compaction, manifests, partitions, repair, rows
+from lakesweep.runs.parameters import commits, compaction, erasure, manifests, partitions, repair, rows
 from lakesweep.runs.parameters.parameter import (
     OPTIONS,
     Signature,
@@ -275,8 +275,8 @@ SIGNATURES: Mapping[str, Signature] = {
         *(EXPIRE_SNAPSHOTS, EXPIRE_CHANGELOGS, CLEAR_CONSUMERS, RESET_CONSUMER, REMOVE_ORPHAN_FILES),
         *(CREATE_TAG, REPLACE_TAG, RENAME_TAG, DELETE_TAG, EXPIRE_TAGS, TAG_SCHEDULE),
         *(partitions.DROP_PARTITION, partitions.TRUNCATE, partitions.EXPIRE_PARTITIONS, rows.DELETE_ROWS),
-        *(compaction.COMPACT, manifests.COMPACT_MANIFEST, *repair.REPAIRS, ROLLBACK, CREATE_BRANCH, DELETE_BRANCH),
-        *(FAST_FORWARD, UNDO, MAINTAIN),
+        *(erasure.ERASE, compaction.COMPACT, manifests.COMPACT_MANIFEST, *repair.REPAIRS, ROLLBACK, CREATE_BRANCH),
+        *(DELETE_BRANCH, FAST_FORWARD, UNDO, MAINTAIN),
     )
 }
 """By name, in the order of the documentation."""

@@ -1,0 +1,12 @@
+"""Erase rows from an append table: `spark-submit jobs/erase.py TABLE --where-file FILE --control ... --execute`.
+
+Everything `lakesweep erase` takes, this takes, and answers with the same document and exit code. One exit code
+differs: an endpoint that does not answer is 1, which is tried again.
+"""
+
+import sys
+
+from lakesweep.cli.job import main_of_job
+
+if __name__ == "__main__":
+    sys.exit(main_of_job(["erase", *sys.argv[1:], "--engine", "spark"]))

@@ -1,0 +1,70 @@
+"""What the record of an erasure says, and this call, put together for a report."""
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+
+from lakesweep.model.commits.erasure import ErasureReport
+from lakesweep.model.erasure.places import ErasedFiles, Place
+from lakesweep.model.erasure.record import Changed, Erasure
+from lakesweep.operations.erasure.recording import COMMITS
+from lakesweep.operations.erasure.task import Task
+from lakesweep.runs.committing.catalog import Catalog
+
+
+def union_of(erasure: Erasure | None) -> ErasedFiles | None:
+    """Return the files that all searches found; `None`: there was none."""
+    found = [] if erasure is None else [each.erased for each in erasure.searches]
+    return reduce(or_, found) if found else None
+
+
+def keys_of(erasure: Erasure | None) -> tuple[str, ...]:
+    """Return the partition keys that the condition names."""
+    found = () if erasure is None else erasure.searches
+    return tuple(dict.fromkeys(key for each in found for key in each.keys))
+
+
+def erased_ms(erasure: Erasure | None) -> int | None:
+    """Return when the rows left the newest version for good; `None`: they have not."""
+    times = [
+        entry.at_ms
+        for entry in (() if erasure is None else erasure.entries)
+        if isinstance(entry.fact, Changed) and entry.fact.operation in COMMITS and entry.fact.snapshots
+    ]
+    return max(times, default=None)
+
+
+def shown(
+    erasure: Erasure | None,
+    task: Task | None,
+    catalog: Catalog,
+    *,
+    rows: int,
+    erased: ErasedFiles | None,
+    places: Sequence[Place],
+) -> ErasureReport:
+    """Return what a report says.
+
+    Args:
+        erasure: The record, if there is one.
+        task: The condition of this call, if it has one.
+        catalog: What is declared about the catalog.
+        rows: Rows that leave the newest version.
+        erased: The files that have such rows.
+        places: Where the rows can be.
+    """
+    searches = () if erasure is None else erasure.searches
+    condition, zone = "", None
+    if task is not None:
+        condition, zone = str(task.where), task.where.zone if task.where.depends_on_zone else None
+    elif searches:
+        condition, zone = searches[0].condition, searches[0].zone
+    return ErasureReport(
+        erasure=erasure.run_id if erasure is not None and erasure.entries else None,
+        condition=condition,
+        zone=zone,
+        rows=rows,
+        erased=erased or ErasedFiles(0),
+        places=tuple(places),
+        catalog=catalog.type,
+    )
