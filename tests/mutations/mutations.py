@@ -1191,4 +1191,40 @@ MUTATIONS = (
 """,
         "spark/test_read_table.py::test_a_nan_that_statistics_do_not_count[{} > 100-expected0]",
     ),
+    # --- where erased values can be ---
+    Mutation(
+        "a data file that cannot be searched has no erased rows",
+        "operations/erasure/places/raw_search",
+        "                found.failed[base_name(part[0].path)] = _reason(error)",
+        "                pass",
+        "unit/operations/erasure/test_tainted.py::test_a_file_that_cannot_be_read_may_have_rows",
+    ),
+    Mutation(
+        "a column that had the name before does not matter to an erasure",
+        "operations/erasure/places/viewpoint",
+        "                return True  # another column had this name",
+        "                return False",
+        "unit/operations/erasure/test_tainted.py::test_a_file_of_an_older_schema[fields2-v = 'secret'-False-True]",
+    ),
+    Mutation(
+        "statistics of files that are gone have no erased values",
+        "operations/erasure/places/tainted",
+        '            self._may_hold[name] = "format" if is_needed else "unneeded"',
+        "            pass",
+        "unit/operations/erasure/test_tainted.py::test_a_file_that_only_manifests_tell_of",
+    ),
+    Mutation(
+        "a bucket whose versions cannot be listed has no old ones",
+        "operations/erasure/places/listed",
+        "        found.versions_problem, first = str(error), None",
+        "        first = None",
+        "unit/operations/erasure/test_look.py::test_old_versions_in_the_bucket",
+    ),
+    Mutation(
+        "a branch that still has erased rows makes no copies of them",
+        "operations/erasure/places/copies",
+        "        elif branch in erased.open and not (branch == view.own.name and erased_ms is not None):",
+        "        elif False:",
+        "unit/operations/erasure/test_look.py::test_a_branch_that_copies_the_rows",
+    ),
 )

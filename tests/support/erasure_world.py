@@ -67,16 +67,21 @@ class ErasureWorld(RowWorld):
 
     def has(self, key: str, marker: int) -> bool:
         """Tell whether a row's values are in an object."""
-        return is_in(self.store.read(key).data, marker)
+        return is_in(self.store.read(key).data, *_forms(marker))
 
     def grep_control(self, marker: int) -> set[str]:
         """Return the keys of documents of the control location in which a row's values are."""
-        return {entry.key for entry in self.control.list("") if is_in(self.control.read(entry.key).data, marker)}
+        return {
+            entry.key for entry in self.control.list("") if is_in(self.control.read(entry.key).data, *_forms(marker))
+        }
 
 
-def is_in(body: bytes, marker: int) -> bool:
-    """Tell whether the values of a row are in some bytes, once these are decoded."""
-    wanted = (f"v{marker}".encode(), marker.to_bytes(8, "little"))
+def _forms(marker: int) -> tuple[bytes, bytes]:
+    return f"v{marker}".encode(), marker.to_bytes(8, "little")
+
+
+def is_in(body: bytes, *wanted: bytes) -> bool:
+    """Tell whether one of some values is in an object, once its bytes are decoded."""
     return any(each in part for part in _decoded(body) for each in wanted)
 
 

@@ -38,6 +38,7 @@ FEWER: Mapping[str, int] = {
     "tests/differential/test_commit_histories.py::test_the_engine_goes_on_after_our_commits": 1,
     "tests/unit/operations/test_undo_tags.py::test_an_undo_may_break_at_any_call": 1,
     "tests/unit/operations/test_unsafe_cases.py::test_a_rollback_at_every_step_of_an_expiry": 1,
+    "tests/differential/test_erased_places.py::test_random_tables": 1,
     "tests/differential/test_expire_snapshots.py::test_the_same_files_survive": 2,
     "tests/attack/test_suspended_runs.py::test_a_local_run_that_wakes_changes_nothing": 1,
     "tests/attack/test_suspended_runs.py::test_an_expiry_that_wakes_deletes_nothing": 1,

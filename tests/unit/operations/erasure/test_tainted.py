@@ -9,6 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from tests.support.erasure_world import ErasureWorld
+from tests.support.world import HOUR_MS
 
 
 def test_rows_under_vectors_and_in_files_that_only_older_snapshots_have() -> None:
@@ -115,3 +116,18 @@ def test_a_search_opens_each_file_once() -> None:
     found, requests = world.spent(world.search, "id = 12")
     assert (found.searched_files, found.names) == (1, set()) and names
     assert requests["get"] == 23
+
+
+def test_a_file_that_only_manifests_tell_of() -> None:
+    """An expiry deleted the file, and its statistics are still in manifests: nobody knows whether it had such rows."""
+    world = ErasureWorld()
+    first, other = world.append(1, 770_077_007), world.append(3, 4)
+    world.overwrite(first, other)
+    world.append(5)
+    world.now_ms += HOUR_MS
+    world.expire()
+    found = world.search("id = 770077007")
+    assert (found.holds, found.may_hold, found.searched_files) == (set(), {first: "unneeded"}, 0)
+    assert len({key for key in world.grep(770_077_007) if key.startswith("manifest/")}) == 2
+    (place,) = (place for place in world.look(found) if place.kind == "manifest")
+    assert (place.state, place.count) == ("unknown", 2)
