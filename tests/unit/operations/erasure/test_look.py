@@ -1,14 +1,20 @@
 """Where values of erased rows are, beside a search of every byte of the table."""
 
 import json
+from collections import Counter
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from lakesweep.errors import StorageError
 from lakesweep.model.erasure.places import ErasedFiles, Place
+from lakesweep.operations.erasure.places.look import look
+from lakesweep.runs.view import begin
+from lakesweep.storage.local.store import LocalStore
 from tests.support.erasure_world import ErasureWorld
 from tests.support.faulty_store import Switch
+from tests.support.maintenance import Maintainer
 from tests.support.world import HOUR_MS
 
 MARKER = 770_077_007
@@ -236,3 +242,44 @@ def test_no_failed_read_makes_a_place_clean() -> None:
         completed += 1
         assert found.keys() >= whole.keys(), (calls.calls[at - 1], found)
     assert completed >= 3
+
+
+def test_empty_folders_on_local_disks(tmp_path: Path) -> None:
+    """A folder of a partition may stay when its last file has gone, and its name is a value."""
+    world = ErasureWorld()
+    world.append(1, dt="d")
+    erased = world.search("dt = 'x'")
+    store = LocalStore(str(tmp_path / "t"))
+    for key, body in world.bodies().items():
+        store.put(key, body)
+    (tmp_path / "t/dt=secret/bucket-0").mkdir(parents=True)
+    found = look(begin(Maintainer(store).table, "erase"), erased, keys=("dt",))
+    (place,) = (place for place in found if place.kind == "partition_name")
+    assert (place.words, place.state, place.count) == ("empty folders of partitions", "unknown", 1)
+    assert "secret" not in repr(found)
+    (tmp_path / "t/dt=secret/bucket-0").rmdir()
+    (tmp_path / "t/dt=secret").rmdir()
+    found = look(begin(Maintainer(store).table, "erase"), erased, keys=("dt",))
+    assert [place.state for place in found if place.kind == "partition_name"] == ["gone"]
+
+
+def test_each_document_is_read_once() -> None:
+    """A look reads the roots, their lists and manifests, statistics and the cache, and lists the table once."""
+    world = ErasureWorld()
+    for number in range(6):
+        world.append(number * 10, MARKER)
+    world.tag("t")
+    world.run("compact-manifest", catalog_type="filesystem", catalog_lock=True)
+    world.store.put("statistics/stat-00000000-0000-0000-0000-000000000001-0", b'{"colStats": {"v": {"min": "a"}}}')
+    erased, calls = world.search(f"id = {MARKER}"), Switch()
+    view = begin(world.without_control().maintainer(calls).table, "erase")
+    before = len(calls.calls)
+    look(view, erased)
+    made = Counter(call.partition("-")[0] for call in calls.calls[before:])
+    assert made == {
+        "table read snapshot/snapshot": 7, "table read tag/tag": 1, "table read manifest/manifest": 21,
+        "table read statistics/stat": 1, "table list versions": 1, "table list page of ": 2, "table list consumer/": 1,
+        "control read tables/bucket": 1,
+    }  # fmt: skip
+    reads = [call for call in calls.calls[before:] if " read " in call]
+    assert len(set(reads)) == len(reads)

@@ -132,6 +132,7 @@ class _Taking:
         others = erased.open - {own}
         self._settled_ms = None if erased_ms is None or others else erased_ms + ORPHAN_AGE_MS
         """`None`: a branch has the rows, and may write copies at any time."""
+        self._tainted = erased.names
         self._named = {each.name for each in held.holders.named()}
 
     def take(self, each: ObjectVersion) -> None:
@@ -139,7 +140,7 @@ class _Taking:
         found, name = self._found, base_name(each.key)
         if each.is_current and self._keys:
             found.folders.add(each.key.rpartition("/")[0])
-        if name in self._erased.names:
+        if name in self._tainted:
             if each.is_current:
                 found.tainted[name] = each.key
             else:
@@ -154,7 +155,7 @@ class _Taking:
             self._note("old metadata", each)
 
     def _take_rows(self, each: ObjectVersion, name: str, owner: str | None) -> None:
-        if owner in self._erased.names:
+        if owner in self._tainted:
             self._note("sidecar" if each.is_current else "old may_hold", each)
         elif not (self._held.needs([name, owner or name]) or self._is_settled(each)):
             self._note("orphan" if each.is_current else "old orphan", each)

@@ -132,15 +132,14 @@ class _Search:
                 self._may_hold[real_name(name)] = "changelog"
                 continue
             roots, known = mention.needed_by, self._needed
-            for branch, bit in bits.items():
-                if roots & bit:
-                    self._in_newest.setdefault(branch, Digests()).add(name_hash(name))
             if not roots:
                 roots, known = mention.named_by, self._named
             if roots not in branches:
                 branches[roots] = tuple({root.ref.branch for root in holders.roots_in(roots)})
             for branch in branches[roots]:
                 known.setdefault(branch, Digests()).add(name_hash(name))
+                if mention.needed_by & bits.get(branch, 0):
+                    self._in_newest.setdefault(branch, Digests()).add(name_hash(name))
 
     def _take(self, entries: Iterator[RowEntry]) -> None:
         """Take the files of one manifest that may have such rows."""
