@@ -54,6 +54,22 @@ def test_rows_are_deleted_under_the_role_of_the_job(deployed: Stacked, monkeypat
             assert SECRET.encode() not in deployed.control().read(entry.key).data, entry.key
 
 
+def test_data_files_are_rewritten_under_the_role_of_the_job(deployed: Stacked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a table without deletion vectors."""
+    store = deployed.store(NAME)
+    document = json.loads(store.read("schema/schema-0").data)
+    document["options"] |= {"deletion-vectors.enabled": "false", "bucket": "-1"}
+    store.put("schema/schema-0", json.dumps(document).encode())
+    answer = ask(deployed, execute=True)
+    done, calls = run_job(deployed, monkeypatch)
+    assert done.exit_code == 0, done.messages
+    assert_allowed(role(deployed.stack, "SparkCommitterRole"), calls)
+    assert sum("/bucket-0/data-" in each.resource for each in calls if each.action == "s3:PutObject") == 2
+    assert len(read_rows(store)) == 30 - 2 - 10
+    commits = document_at(deployed, answer["result"])["commits"]
+    assert (commits["rows"], commits["whole_files"], commits["rewritten"]["kept_rows"]) == (12, 1, 18)
+
+
 def test_a_job_that_runs_twice_commits_once(deployed: Stacked, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that came since are not what the person asked about."""
     answer = ask(deployed, execute=True)

@@ -53,6 +53,8 @@ FEWER: Mapping[str, int] = {
     "tests/differential/test_compact_statistics.py::test_entries_are_those_of_the_engine": 2,
     "tests/differential/test_compact_statistics.py::test_filters": 1,
     "tests/differential/test_compacted_writers.py::test_another_commits_meanwhile": 1,
+    "tests/differential/test_rewritten_rows.py::test_histories": 1,
+    "tests/differential/test_rewritten_rows.py::test_the_engine_commits_meanwhile": 1,
     "tests/differential/test_dangling_vectors.py::test_a_full_compaction_of_the_engine": 1,
     "tests/differential/test_dangling_vectors.py::test_an_index_file_that_also_has_live_vectors": 1,
     "tests/differential/test_dangling_vectors.py::test_an_overwrite_by_pypaimon": 1,

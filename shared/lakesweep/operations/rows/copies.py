@@ -85,7 +85,6 @@ def copies_of(
     Raises:
         RefusedError: Lakesweep writes no data files for such a table, a column cannot be read, or vectors contradict
             metadata (`corrupt_vectors`).
-        FormatError: A vector is damaged.
         StorageError: A request failed.
     """
     writing = writing_of(replace(schema, options=options), schema.fields)
@@ -93,7 +92,10 @@ def copies_of(
     plan = with_all_columns(table, found.plan.shared, schema)
     located = locate(table.store, vector_files(index), TablePaths(schema))
     files = {match.file.path: match.file._replace(vector=located.get(_key(match.file))) for match in found.matches}
-    old = file_vectors(stores_of(plan, table.store, table.open_store), plan, Split(tuple(files.values())))
+    try:
+        old = file_vectors(stores_of(plan, table.store, table.open_store), plan, Split(tuple(files.values())))
+    except FormatError as error:
+        raise RefusedError(f"table {table.ref}: {error}", code=error.code) from error
     matches, bins, kept_rows, hidden_rows = [], list[Bin](), 0, 0
     for match in found.matches:
         file, vector = match.file, old.get(match.file.path)
