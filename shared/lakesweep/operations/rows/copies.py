@@ -162,8 +162,8 @@ class Copying:
     @staticmethod
     def _check(each: Bin, made: RewrittenBin) -> None:
         gone = read_vector(each.gone[0], None, each.files[0].path)
-        if made.rows != each.rows - gone.cardinality or made.rows != sum(file.rows for file in made.files):
+        expected, found = each.rows - gone.cardinality, sum(file.rows for file in made.files)
+        if found != expected:
             raise FormatError(
-                f"{each.files[0].path}: expected {each.rows - gone.cardinality} rows to stay, found {made.rows}; "
-                "nothing is committed"
+                f"{each.files[0].path}: expected {expected} rows to stay, found {found}; nothing is committed"
             )

@@ -174,7 +174,7 @@ class Losing(LocalEngine):
 
     def rewrite(self, work: Work, bins: Sequence[Bin]) -> Sequence[RewrittenBin]:
         made = LocalEngine.rewrite(self, work, bins)
-        return [replace(each, rows=each.rows - 1) for each in made]
+        return [replace(each, files=(replace(each.files[0], rows=each.rows - 1),)) for each in made]
 
 
 def test_rows_in_are_rows_out(table: DeletingTable) -> None:
