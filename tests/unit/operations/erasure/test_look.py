@@ -191,6 +191,7 @@ def test_values_of_partition_keys() -> None:
         ("dt=d/bucket-0/FILE.index", b"x", "file_index"),
         ("dt=d/bucket-0/data-00000000-0000-0000-0000-000000000001-0.parquet", b"x", "orphan"),
         ("dt=d/bucket-0/notes.txt", b"x", "other_object"),
+        ("snapshot/.snapshot-9.00000000-0000-0000-0000-000000000001.tmp", b"x", None),
         ("manifest/manifest-00000000-0000-0000-0000-000000000001-0", b"x", "manifest"),
     ],
 )

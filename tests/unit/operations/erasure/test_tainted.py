@@ -8,7 +8,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from lakesweep.errors import StorageError
 from tests.support.erasure_world import ErasureWorld
+from tests.support.faulty_store import Switch
 from tests.support.world import HOUR_MS
 
 
@@ -131,3 +133,18 @@ def test_a_file_that_only_manifests_tell_of() -> None:
     assert len({key for key in world.grep(770_077_007) if key.startswith("manifest/")}) == 2
     (place,) = (place for place in world.look(found) if place.kind == "manifest")
     assert (place.state, place.count) == ("unknown", 2)
+
+
+def test_a_search_that_breaks_says_less_of_no_file() -> None:
+    """Whatever request fails, the search fails."""
+    world = ErasureWorld()
+    names = {world.append(1, 7), world.append(2, 7)}
+    world.tag("t")
+    calls, whole = Switch(), world.search("id = 7")
+    world.switch = calls
+    world.search("id = 7")
+    assert whole.holds == names
+    for at in range(1, len(calls.calls) + 1):
+        world.switch = Switch(at)
+        with pytest.raises(StorageError):
+            world.search("id = 7")

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from lakesweep.errors import RefusedError
-from lakesweep.model.erasure.places import Kind, Place, State
+from lakesweep.model.erasure.places import REASONS, Kind, Place, State
+from lakesweep.model.roots import base_name
 from lakesweep.operations.erasure.places.listed import Objects
 from lakesweep.operations.erasure.places.scene import EXPIRE, ORPHANS, Scene
 from lakesweep.storage.open import noncurrent_days
@@ -70,11 +71,11 @@ def _data_files(scene: Scene) -> Iterator[Place]:
         groups.setdefault((name in erased.holds, bool(scene.held.tainted.get(name))), []).append(key)
     for (is_sure, is_needed), paths in sorted(groups.items(), reverse=True):
         words = whole.words if is_sure else "data files that could not be searched"
-        refs = scene.held.refs_in(scene.held.tainted[paths[0].rpartition("/")[2]]) if is_needed else []
+        refs = scene.held.refs_in(scene.held.tainted[base_name(paths[0])]) if is_needed else []
         for path in paths[1:] if is_needed else ():
-            refs += scene.held.refs_in(scene.held.tainted[path.rpartition("/")[2]])
+            refs += scene.held.refs_in(scene.held.tainted[base_name(path)])
         until = scene.until(refs) if refs else None
-        reasons = sorted({erased.may_hold[path.rpartition("/")[2]] for path in paths}) if not is_sure else []
+        reasons = [] if is_sure else sorted({REASONS[erased.may_hold[base_name(path)]] for path in paths})
         yield replace(
             whole,
             words=f"{words}, which roots need" if is_needed else f"{words}, which no root needs",
@@ -84,7 +85,7 @@ def _data_files(scene: Scene) -> Iterator[Place]:
             until=None if until is None else until.says,
             until_ms=None if until is None else until.at_ms,
             ends=EXPIRE if is_needed else ORPHANS,
-            why=", ".join(reasons) or None,
+            why="; ".join(reasons) or None,
         )
     if not groups:
         yield whole

@@ -26,6 +26,8 @@ from lakesweep.table.documents import read_all_schemas
 SAMPLE = 5
 _ROWS = frozenset(("data", "changelog", "extra", "temp", "pack", "hive_temp"))
 """Kinds of files that can have rows."""
+_DOCUMENTS = tuple(f"{name}/" for name in ("snapshot", "changelog", "tag", "schema", "consumer", "service", "branch"))
+"""Folders of documents without values of rows, finished or not."""
 _METADATA = frozenset(("manifest", "manifest_list", "statistics", "iceberg"))
 _OTHERS = frozenset(("foreign", "cache", "copy_into"))
 
@@ -147,6 +149,8 @@ class _Taking:
                 self._note("old holds" if name in self._erased.holds else "old may_hold", each)
             return
         known = self._classes.classify(each.key)
+        if known.kind == "temp" and each.key.startswith(_DOCUMENTS):
+            return
         if known.kind in _ROWS:
             self._take_rows(each, name, known.owner)
         elif each.is_current:

@@ -22,7 +22,7 @@ from lakesweep.format.identity_digests import Digests
 from lakesweep.format.row_entries import RowEntry
 from lakesweep.model.erasure.places import ErasedFiles, Reason, head_of
 from lakesweep.model.paths.allowed import is_external
-from lakesweep.model.reading.plan import ReadCounts, ReadFile, ReadPlan
+from lakesweep.model.reading.plan import ReadFile, ReadPlan
 from lakesweep.model.reading.pruning import may_match, stated_ranges
 from lakesweep.model.roots import Root, base_name
 from lakesweep.model.where.where import Where
@@ -166,7 +166,7 @@ class _Search:
 
     def _place(self, found: Viewpoint, each: RowEntry, *, is_needed: bool) -> None:
         """Note a file, or let it wait for the search."""
-        file, plan = _read_file(found, each), _plan(self._view, found)
+        file, plan = found.file(each), found.plan(self._view.table)
         name = each.entry.file_name
         in_partition, is_searched = self._in_partition(found, plan, file), is_needed and _is_searched(file)
         if in_partition is False or not file.rows:
@@ -207,7 +207,7 @@ class _Search:
 
     def _flush(self, branch: str) -> None:
         """Search the files that wait."""
-        files, plan = self._pending.pop(branch, []), _plan(self._view, self._viewpoints.known(branch))
+        files, plan = self._pending.pop(branch, []), self._viewpoints.known(branch).plan(self._view.table)
         roots = self._roots_outside() if any(is_external(file.path) for file in files) else ()
         self._searched += len(files)
         found = search_raw(self._engine, replace(plan, external_roots=roots), files)
@@ -220,41 +220,6 @@ class _Search:
             store = self._view.table.store
             self._external = declared_roots(store.location, read_all_schemas(store, self._view.listing))
         return self._external
-
-
-def _plan(view: TableView, found: Viewpoint) -> ReadPlan:
-    """Return how files are searched: without vectors, and with rows of all kinds."""
-    return ReadPlan(
-        table=view.table.ref.location,
-        branch=found.branch,
-        snapshot_id=None,
-        tag=None,
-        schema_id=found.schema.id,
-        fields=found.schema.fields,
-        partition_keys=found.schema.partition_keys,
-        primary_keys=(),
-        columns=(),
-        schemas=found.known_fields,
-        splits=(),
-        counts=ReadCounts(),
-        where=found.where,
-    )
-
-
-def _read_file(found: Viewpoint, each: RowEntry) -> ReadFile:
-    entry = each.entry
-    return ReadFile(
-        path=found.paths.data_file(entry),
-        size_bytes=entry.file_size,
-        rows=entry.row_count,
-        format=entry.file_name.rpartition(".")[2].lower(),
-        schema_id=each.schema_id,
-        level=entry.level,
-        bucket=entry.bucket,
-        partition=entry.partition,
-        vector=None,
-        write_cols=each.write_cols,
-    )
 
 
 def _is_searched(file: ReadFile) -> bool:

@@ -8,14 +8,16 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from lakesweep.errors import FormatError, RefusedError, UsageError
+from lakesweep.format.row_entries import RowEntry
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.values.data_type import DataField
 from lakesweep.model.reading.casts import unsupported
 from lakesweep.model.reading.columns import by_id, is_same
-from lakesweep.model.reading.plan import ReadFile
+from lakesweep.model.reading.plan import ReadCounts, ReadFile, ReadPlan
 from lakesweep.model.where.facts import keeps_values
 from lakesweep.model.where.where import Where, parse_where
 from lakesweep.operations.rows.schemas import BranchSchemas
+from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView
 from lakesweep.table.documents import read_schema
 from lakesweep.table.paths import TablePaths
@@ -36,6 +38,44 @@ class Viewpoint:
     def fields(self, schema_id: int) -> tuple[DataField, ...]:
         """Return the columns of a schema that `Viewpoints.of` has found."""
         return self.known_fields[schema_id]
+
+    def plan(self, table: Table) -> ReadPlan:
+        """Return how files are searched: without vectors, and with rows of all kinds."""
+        return ReadPlan(
+            table=table.ref.location,
+            branch=self.branch,
+            snapshot_id=None,
+            tag=None,
+            schema_id=self.schema.id,
+            fields=self.schema.fields,
+            partition_keys=self.schema.partition_keys,
+            primary_keys=(),
+            columns=(),
+            schemas=self.known_fields,
+            splits=(),
+            counts=ReadCounts(),
+            where=self.where,
+        )
+
+    def file(self, each: RowEntry) -> ReadFile:
+        """Return the data file of an entry, without its vector.
+
+        Raises:
+            FormatError: The partition is none of this branch.
+        """
+        entry = each.entry
+        return ReadFile(
+            path=self.paths.data_file(entry),
+            size_bytes=entry.file_size,
+            rows=entry.row_count,
+            format=entry.file_name.rpartition(".")[2].lower(),
+            schema_id=each.schema_id,
+            level=entry.level,
+            bucket=entry.bucket,
+            partition=entry.partition,
+            vector=None,
+            write_cols=each.write_cols,
+        )
 
     def hides(self, schema_id: int, file: ReadFile) -> bool:
         """Tell whether older readers may have seen other values in a file than those that the condition is asked of."""
