@@ -11,13 +11,14 @@ from typing import Literal
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.values.data_type import DataField
-from lakesweep.format.values.options import parse_bool, parse_int, parse_memory_bytes
+from lakesweep.format.values.options import bad_option, parse_bool, parse_int, parse_memory_bytes
 
 Mode = Literal["none", "counts", "truncate", "full"]
 _TARGET = ("target-file-size", "256 mb")
 _FORMAT = ("file.format", "parquet")
 _CODEC = ("file.compression", "zstd")
 _LEVEL = ("file.compression.zstd-level", "1")
+_LEVELS = range(-(1 << 17), 23)
 _SUFFIX = "file.suffix.include.compression"
 _BLOCK = ("file.block-size", "128 mb")
 _PREFIX = ("data-file.prefix", "data-")
@@ -99,6 +100,8 @@ def writing_of(schema: TableSchema, fields: Sequence[DataField]) -> Writing:
                 f"option {_CODEC[0]} is {codec}; expected one of {', '.join(_CODECS)}", code="unsupported_file_options"
             )
         level = parse_int(options.get(*_LEVEL), _LEVEL[0]) if codec == "zstd" else None
+        if level is not None and level not in _LEVELS:
+            raise bad_option(_LEVEL[0], f"a level of at most {_LEVELS[-1]}", options[_LEVEL[0]])
         target = max(1, parse_memory_bytes(options.get(*_TARGET), _TARGET[0]))
         block = parse_memory_bytes(options.get(*_BLOCK), _BLOCK[0])
         has_suffix = parse_bool(options.get(_SUFFIX, "false"), _SUFFIX)

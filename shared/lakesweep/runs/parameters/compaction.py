@@ -27,8 +27,8 @@ def read_size(value: object, name: str) -> int:
 
 
 size: Kind[int | None] = Kind("memory size", read_size, None, "SIZE")
-MAX_SIZE = size("max_size", "Rewrite data files of this size at most, such as '20 gb' (64 gb).")
-MAX_PARTITION_SIZE = size("max_partition_size", "Rewrite data files of this size at most in each partition.")
+MAX_SIZE = size("max_size", "Rewrite so much at most, of all data files together, such as '20 gb' (64 gb).")
+MAX_PARTITION_SIZE = size("max_partition_size", "Rewrite so much at most of the data files of each partition.")
 PARTITION_IDLE_TIME = age(
     "partition_idle_time", "Only partitions whose newest data file was written longer ago than this, such as '1 d'."
 )

@@ -253,6 +253,7 @@ def test_what_a_rollback_may_have_deleted_is_not_named_again(table: DeletingTabl
         ({"commit.callbacks": "a.B"}, "needs_engine_callbacks"),
         ({"bucket": "4", "bucket-key": "id"}, "bucketed_table"),
         ({"target-file-size": "much"}, "bad_option"),
+        ({"file.compression.zstd-level": "23"}, "bad_option"),
         ({"metadata.stats-mode": "some"}, "bad_option"),
     ],
 )
