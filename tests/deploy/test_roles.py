@@ -199,12 +199,13 @@ def test_the_job_that_commits_does_what_the_function_does() -> None:
                 assert found == function.decide(action, f"{TABLE}/{key}", context), (action, key)
     anew, tag = {"s3:if-none-match": "*"}, f"{TABLE}/tag/tag-rollback-to-as-latest-1-x"
     assert (function.decide("s3:PutObject", tag, anew), job.decide("s3:PutObject", tag, anew)) == ("allowed", "denied")
-    data = f"{TABLE}/dt=1/bucket-0/data-1.parquet"
-    assert (function.decide("s3:PutObject", data, anew), job.decide("s3:PutObject", data, anew)) == (
-        "denied",
-        "allowed",
-    )
-    assert [job.decide("s3:PutObject", data, context) for context in ({}, {"s3:if-match": "etag"})] == ["denied"] * 2
+    for name in ("data-1.parquet", "of-this-table-1.zstd.parquet"):  # by the option `data-file.prefix`
+        data = f"{TABLE}/dt=1/bucket-0/{name}"
+        assert (function.decide("s3:PutObject", data, anew), job.decide("s3:PutObject", data, anew)) == (
+            "denied",
+            "allowed",
+        )
+        assert [job.decide("s3:PutObject", data, each) for each in ({}, {"s3:if-match": "etag"})] == ["denied"] * 2
     for name in ("lease.json", "state.json", "reports/r1.json", "scans/t/s/result.json"):
         assert job.decide("s3:PutObject", f"{CONTROL}/{name}") == "allowed"
 

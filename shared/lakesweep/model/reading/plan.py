@@ -54,6 +54,11 @@ class ReadFile(NamedTuple):
     created_ms: int | None = None
     """When it was written, as the writer's clock says without its zone; `None`: unknown."""
 
+    @property
+    def vector_key(self) -> tuple[bytes, int, str]:
+        """Return the partition, bucket and name by which an index knows the file."""
+        return self.partition, self.bucket, self.path.rpartition("/")[2]
+
 
 @dataclass(frozen=True, slots=True)
 class Split:

@@ -16,7 +16,7 @@ from lakesweep.model.safety import ORPHAN_AGE_MS
 from lakesweep.operations.compaction.task import OPERATION, Task
 from lakesweep.operations.rows.commit import NewIndex, index_at, leaving_of, prepared
 from lakesweep.operations.rows.engine import LocalEngine as LocalRows
-from lakesweep.operations.rows.groups import Change, groups_of
+from lakesweep.operations.rows.groups import Change, groups_of, vector_files
 from lakesweep.operations.rows.rewriting import Rewriting
 from lakesweep.operations.writing.bins import Bin
 from lakesweep.operations.writing.engine import LocalEngine, RewritingEngine
@@ -25,6 +25,8 @@ from lakesweep.runs.committing.opened import Opened
 from lakesweep.runs.committing.run import CommitRun
 from lakesweep.storage.clock import Stopwatch
 from lakesweep.table.contents.content import TextEntry
+from lakesweep.table.paths import TablePaths
+from lakesweep.table.vectors import locate
 
 BINS_LOST = "bins_lost"
 """Code of a run some of whose data files were rewritten in vain."""
@@ -83,7 +85,10 @@ class Execution:
         if not self._taken:
             return None
         index = index_at(task.table, base)
-        inputs = [file for each in self._taken for file in each.files]
+        # By the index itself: a table whose vectors are switched off has them still, and no reader sees them.
+        located = locate(task.table.store, vector_files(index), TablePaths(base.schema))
+        taken = (file for each in self._taken for file in each.files)
+        inputs = [file._replace(vector=located.get(file.vector_key)) for file in taken]
         changes = (Change(file, None) for file in inputs)
         groups = groups_of(changes, index, base.schema, dangling=plan.counts.dangling)
         vectors = self._vectors.write(attempt, groups, 0)

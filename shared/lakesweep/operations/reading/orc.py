@@ -114,7 +114,7 @@ def _check_zone(batch: Any, fields: Sequence[DataField], zones: frozenset[str], 
             if is_refused:
                 raise UnsupportedFormatError(
                     f"{path}: expected time stamps of {field.name} that do not depend on the time zone of the writer, "
-                    "found others; leave the column out",
+                    "found others; read other columns, or use Paimon",
                     code="orc_time_zone",
                 )
 

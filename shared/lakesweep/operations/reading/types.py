@@ -83,7 +83,7 @@ def out_of_range(path: str, column: str, found: str = "others") -> UnsupportedFo
     """Return the error for time stamps that Arrow cannot hold."""
     return UnsupportedFormatError(
         f"{path}: expected time stamps of {column} between 1678 and 2262, which nanoseconds reach, found {found}; "
-        "leave the column out",
+        "read other columns, or use Paimon",
         code="out_of_range",
     )
 

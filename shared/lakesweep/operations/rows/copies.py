@@ -91,7 +91,7 @@ def copies_of(
     check_types(schema.fields)
     plan = with_all_columns(table, found.plan.shared, schema)
     located = locate(table.store, vector_files(index), TablePaths(schema))
-    files = {match.file.path: match.file._replace(vector=located.get(_key(match.file))) for match in found.matches}
+    files = {match.file.path: match.file._replace(vector=located.get(match.file.vector_key)) for match in found.matches}
     try:
         old = file_vectors(stores_of(plan, table.store, table.open_store), plan, Split(tuple(files.values())))
     except FormatError as error:
@@ -113,10 +113,6 @@ def copies_of(
     return replace(found, matches=tuple(matches)), Copies(
         plan, writing, tuple(files.values()), tuple(bins), kept_rows, hidden_rows
     )
-
-
-def _key(file: ReadFile) -> tuple[bytes, int, str]:
-    return file.partition, file.bucket, file.path.rpartition("/")[2]
 
 
 @dataclass(slots=True)

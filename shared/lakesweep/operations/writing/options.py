@@ -1,6 +1,6 @@
 """How a table's options want its data files written, and tables for which Lakesweep writes none.
 
-Source: Paimon 1.4 `CoreOptions`, `FileFormat`, `StatsCollectorFactories`.
+Source: Paimon 1.4 `CoreOptions`, `FileFormat`, `StatsCollectorFactories`, `RollingFileWriterImpl`.
 """
 
 import re
@@ -15,6 +15,8 @@ from lakesweep.format.values.options import bad_option, parse_bool, parse_int, p
 
 Mode = Literal["none", "counts", "truncate", "full"]
 _TARGET = ("target-file-size", "256 mb")
+LEAST_TARGET_BYTES = 1 << 20
+"""A smaller target counts as this: it would make a file of each row. In Java, a file gets a thousand rows at least."""
 _FORMAT = ("file.format", "parquet")
 _CODEC = ("file.compression", "zstd")
 _LEVEL = ("file.compression.zstd-level", "1")
@@ -102,7 +104,7 @@ def writing_of(schema: TableSchema, fields: Sequence[DataField]) -> Writing:
         level = parse_int(options.get(*_LEVEL), _LEVEL[0]) if codec == "zstd" else None
         if level is not None and level not in _LEVELS:
             raise bad_option(_LEVEL[0], f"a level of at most {_LEVELS[-1]}", options[_LEVEL[0]])
-        target = max(1, parse_memory_bytes(options.get(*_TARGET), _TARGET[0]))
+        target = max(LEAST_TARGET_BYTES, parse_memory_bytes(options.get(*_TARGET), _TARGET[0]))
         block = parse_memory_bytes(options.get(*_BLOCK), _BLOCK[0])
         has_suffix = parse_bool(options.get(_SUFFIX, "false"), _SUFFIX)
         is_dense = parse_bool(options.get(_DENSE, "true"), _DENSE)

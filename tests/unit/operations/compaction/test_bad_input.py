@@ -119,14 +119,14 @@ def test_a_target_that_is_smaller_than_a_row_group(tmp_path: Path) -> None:
 
 
 def test_a_target_of_nothing(tmp_path: Path) -> None:
-    """Each row becomes a file, as told."""
+    """No file of each row."""
     table = DeletingTable(tmp_path, partition_keys=())
     table.add("a", range(10))
     table.delete("id = 1")
     report = run(table, options={"target-file-size": "0"})
     assert report.status == "done", report
     assert table.ids() == [0, *range(2, 10)]
-    assert len(table.data_files()) == 9
+    assert len(table.data_files()) == 1
 
 
 def test_texts_of_many_megabytes(tmp_path: Path) -> None:
@@ -219,6 +219,21 @@ def _with_options(table: DeletingTable, options: dict[str, str], change: Callabl
     if change is not None:
         change(document)
     (folder / f"schema-{newest + 1}").write_text(json.dumps(document))
+
+
+def test_vectors_that_are_switched_off_leave_with_their_files(tmp_path: Path) -> None:
+    """Readers see the rows again, so the new file has them. Later, no vector names a file that is gone."""
+    table = DeletingTable(tmp_path, partition_keys=())
+    for number in range(3):
+        table.add("a", range(number * 10, number * 10 + 10))
+    table.delete("id IN (3, 14)")
+    _with_options(table, {"deletion-vectors.enabled": "false"})
+    before = table.ids()
+    assert before == list(range(30))
+    assert run(table).status == "done"
+    assert table.ids() == before
+    _with_options(table, {"deletion-vectors.enabled": "true"})
+    assert (table.index_files(), table.ids()) == ((), before)
 
 
 def test_a_cast_that_does_not_fit_wraps_as_readers_see_it(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from lakesweep.format.row_entries import RowEntry
 from lakesweep.model.commits.rows import RewrittenFiles
 from lakesweep.operations.rows.engine import LocalEngine
 from lakesweep.operations.undo.undo import undo
+from lakesweep.operations.writing import options
 from lakesweep.operations.writing.bins import Bin
 from lakesweep.operations.writing.rewriting import RewrittenBin, Work
 from lakesweep.table.reach.row_files import row_files
@@ -110,8 +111,9 @@ def test_a_plan_says_what_is_rewritten_and_changes_nothing(table: DeletingTable)
     assert [each.roots for each in older] == ["snapshots 1 to 4"]
 
 
-def test_the_size_of_new_files(table: DeletingTable) -> None:
+def test_the_size_of_new_files(table: DeletingTable, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row group is about as large as the target, so one file becomes several."""
+    monkeypatch.setattr(options, "LEAST_TARGET_BYTES", 1)
     report = table.delete("id = 5", options={"target-file-size": "100 b"})
     assert (rewritten(report).files, rewritten(report).kept_rows) == (1, 9)
     assert rewritten(report).written_files > 1
