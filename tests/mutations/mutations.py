@@ -714,9 +714,16 @@ MUTATIONS = (
     Mutation(
         "vectors of rewritten files stay in the index",
         "operations/rows/copies",
-        "vector=located.get(_key(match.file)))",
+        "vector=located.get(match.file.vector_key))",
         "vector=None)",
         "unit/operations/rows/test_copies.py::test_vectors_from_before_they_were_switched_off",
+    ),
+    Mutation(
+        "vectors of compacted files stay in the index where they are switched off",
+        "operations/compaction/execution",
+        "vector=located.get(file.vector_key)",
+        "vector=file.vector",
+        "unit/operations/compaction/test_bad_input.py::test_vectors_that_are_switched_off_leave_with_their_files",
     ),
     Mutation(
         "a rewritten file is committed that has lost a row",
