@@ -653,6 +653,56 @@ MUTATIONS = (
         "return replace(table, may_delete=False)",
         "functions/test_rows_job.py::test_a_job_that_runs_twice_commits_once",
     ),
+    # --- erasures ---
+    Mutation(
+        "an erasure changes the table before it has a record",
+        "operations/erasure/execution",
+        "        self._note(task, found.erased)\n        self._step(lambda at: delete_rows",
+        "        self._step(lambda at: delete_rows",
+        "unit/operations/erasure/test_erase.py::test_a_run_that_dies_between_two_steps_is_continued[1]",
+    ),
+    Mutation(
+        "nobody searches what others committed while rows were erased",
+        "operations/erasure/execution",
+        "if self._stopped is None and found.search(self._now(), self._uuids()):",
+        "if self._stopped is None and not found:",
+        "unit/operations/erasure/test_erase.py::test_a_copy_that_a_compaction_made_meanwhile_is_erased_too",
+    ),
+    Mutation(
+        "an erasure counts as done while an older version has the rows",
+        "model/commits/erasure",
+        'return ROWS_REMAIN if "there" in states',
+        'return None if "there" in states',
+        "unit/operations/erasure/test_erase.py::test_the_report_names_exactly_the_roots_that_have_the_row",
+    ),
+    Mutation(
+        "the commit of a run that died is missing in the record",
+        "operations/erasure/execution",
+        "            self._recording.recover()",
+        "            pass",
+        "unit/operations/erasure/test_erase.py::test_a_run_that_dies_between_two_steps_is_continued[3]",
+    ),
+    Mutation(
+        "a record that somebody changed counts",
+        "control/erasures",
+        "if previous != erasure.last:",
+        "if previous is None:",
+        "unit/operations/erasure/test_erase.py::test_a_damaged_record",
+    ),
+    Mutation(
+        "two runs write one part of a record",
+        "control/erasures",
+        "area.put(name, body, if_absent=True)",
+        "area.put(name, body)",
+        "unit/operations/erasure/test_erase.py::test_two_runs_that_continue_one_erasure",
+    ),
+    Mutation(
+        "live files keep erased rows under their vectors",
+        "operations/compaction/task",
+        "force=self.arguments.full or only is not None",
+        "force=self.arguments.full",
+        "unit/operations/compaction/test_compact.py::test_only_some_files",
+    ),
     # --- compaction of data files ---
     Mutation(
         "a file that does not say when it was written counts as old",

@@ -14,7 +14,7 @@ from tests.support.rows_read import planned, read_rows
 from tests.support.spark import REPOSITORY, Finished, check_struck, faults_in, submit, two_hosts
 from tests.support.table_builder import TableBuilder
 
-JOB = REPOSITORY / "jobs" / "delete_rows.py"
+JOB, ERASE = REPOSITORY / "jobs" / "delete_rows.py", REPOSITORY / "jobs" / "erase.py"
 FILES = 6
 SECRET, NUMBER = "v00003-secret", 887_766_554
 WHERE = f"v IN ('v00002', 'v00007', '{SECRET}') OR n = {NUMBER}"
@@ -46,12 +46,12 @@ def table(tmp_path: Path) -> TableBuilder:
     return built
 
 
-def run(folder: Path, *faults: str, master: str = "local[2,4]", **changed: str) -> Finished:
+def run(folder: Path, *faults: str, master: str = "local[2,4]", job: Path = JOB, **changed: str) -> Finished:
     """Delete with `spark-submit`, while workers meet each of the faults once. Spark writes its event log."""
     (folder / "events").mkdir(exist_ok=True)
     events = {"enabled": "true", "compress": "false", "dir": str(folder / "events")}
     finished = submit(
-        JOB,
+        job,
         str(folder / "t"),
         *("--where-file", str(folder / "condition"), "--control", str(folder / "control")),
         *("--catalog-type", "filesystem", "--catalog-lock", "--execute", "--json"),
@@ -77,11 +77,11 @@ def done(finished: Finished) -> dict[str, Any]:
     return document
 
 
-def check_secret(folder: Path, finished: Finished) -> None:
+def check_secret(folder: Path, finished: Finished, job: Path = JOB) -> None:
     """Make sure that no value of the condition is in a log, in the event log, or in any file that somebody wrote."""
     events = "".join(path.read_text(encoding="utf-8") for path in (folder / "events").iterdir())
     assert "SparkListenerTaskEnd" in events
-    assert JOB.name in events, "the arguments of the job"
+    assert job.name in events, "the arguments of the job"
     written = [path for path in folder.rglob("*") if path.is_file() and path != folder / "condition"]
     texts = {str(path): path.read_bytes().decode("latin-1") for path in written}
     for name, text in {**texts, "log": finished.log, "output": finished.output}.items():
@@ -116,6 +116,18 @@ def test_nobody_learns_the_values_of_the_condition(tmp_path: Path, table: TableB
         assert finished.exit_code == 1
         assert "spark_failed" in finished.output
     check_secret(tmp_path, finished)
+
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_an_erasure_on_spark(tmp_path: Path, table: TableBuilder) -> None:
+    """Tasks search, mark and rewrite; the job ends as partial, since the snapshots before have the rows."""
+    finished = run(tmp_path, job=ERASE)
+    document = json.loads(finished.output.splitlines()[-1])
+    assert (finished.exit_code, document["refusal"]["code"]) == (4, "rows_remain"), finished.log
+    assert [step["status"] for step in document["steps"]] == ["done"] * 3
+    assert numbers(table) == LEFT and index_files(table)[0] == set()
+    check_secret(tmp_path, finished, ERASE)
 
 
 @pytest.mark.long

@@ -14,6 +14,8 @@ from lakesweep.model.report import RunReport
 COMMITS = ("delete-rows", "compact", "compact-manifest")
 """The operations that take rows out of everything that the newest snapshot names, in their order."""
 _DONE = ("done", "nothing_to_do")
+_NEWEST = 20
+"""So many records are looked at for one that stopped."""
 
 
 @dataclass(slots=True)
@@ -58,7 +60,7 @@ def unfinished(area: ControlArea, condition: str) -> tuple[str, ...]:
     Raises:
         MaintenanceError: As `load_erasure`.
     """
-    begun = (load_erasure(area, run_id) for run_id in erasure_ids(area))
+    begun = (load_erasure(area, run_id) for run_id in erasure_ids(area)[-_NEWEST:])
     return tuple(
         f"erasure {each.run_id} of rows by {condition} stopped before its last commit; if it was of the same rows, "
         f"continue it with --finish {each.run_id}, so that its record is complete"

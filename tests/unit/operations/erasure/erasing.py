@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import fastavro
@@ -25,8 +26,9 @@ DAY_MS = 86_400_000
 class Erasing(RowWorld):
     """The person's row is in two files of snapshots 1 and 2, and snapshot 3 adds another row."""
 
-    def __init__(self, **table: Any) -> None:
-        super().__init__(options={"snapshot.num-retained.min": "1", "snapshot.time-retained": "1 h"}, **table)
+    def __init__(self, *, options: Mapping[str, str] | None = None, **table: Any) -> None:
+        retention = {"snapshot.num-retained.min": "1", "snapshot.time-retained": "1 h"}
+        super().__init__(options={**retention, **(options or {})}, **table)
         self.append(1, PERSON, 2)
         self.append(PERSON, 3)
         self.append(4, dt="e")

@@ -90,6 +90,19 @@ def test_a_run_that_dies_between_two_steps_is_continued(world: Erasing, part: in
     assert (again.status, len(world.ids())) == ("partial", 6), "a repeat finds nothing to commit"
 
 
+def test_a_run_that_dies_after_a_commit_without_a_report(world: Erasing) -> None:
+    """The lease knows of the commit."""
+    with pytest.raises(ProcessDeathError):
+        world.erase(DyingSwitch(lambda name: "/reports/" in name and " put " in name))
+    world.wait()
+    (erasure,) = {key.split("/")[3] for key in (each.key for each in world.control.list("")) if "/erasures/" in key}
+    assert world.proof(erasure)["state"] == "unfinished" and world.ids()[-1] == 4
+    report = world.finish(erasure, where=WHERE)
+    changes = [(each["operation"], each["status"], each["snapshots"]) for each in world.proof(erasure)["changes"]]
+    assert changes[0] == ("delete-rows", "partial", [4]) and [each[2] for each in changes[1:]] == [[], [5], [6]]
+    assert there(report) == world.showing() and world.rows() == [1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("part", [2, 3, 4])
 def test_a_writer_brings_the_row_back_between_two_steps(world: Erasing, part: int) -> None:
     """It is the writer's row then, as if it had come later; and the report says that the newest version has it."""
@@ -116,6 +129,41 @@ def test_files_with_rows_that_were_deleted_before(world: Erasing) -> None:
     report = world.erase()
     assert operations(report)[:2] == [("delete-rows", "nothing_to_do"), ("compact", "done")]
     assert there(report) == world.showing() == {1, 2, 3, 4}
+
+
+def test_a_table_without_vectors() -> None:
+    """Its rows are deleted by rewriting data files, so no file is left to rewrite."""
+    world = Erasing(options={"deletion-vectors.enabled": "false"})
+    report = world.erase()
+    steps = [("delete-rows", "done"), ("compact", "nothing_to_do"), ("compact-manifest", "done")]
+    assert operations(report) == steps and world.rows() == [1, 2, 3, 4]
+    assert there(report) == world.showing() == {1, 2, 3}
+    world.later()
+    assert (world.finish(erasure_of(report)).status, world.marked()) == ("done", set())
+
+
+def test_old_versions_of_a_bucket_remain() -> None:
+    """No command of Lakesweep ends them, so the erasure never counts as done."""
+    world = Erasing(versioned=True)
+    erasure = erasure_of(world.erase())
+    world.later()
+    report = world.finish(erasure)
+    old = [each for each in found(report).places if (each.kind, each.state) == ("noncurrent", "there")]
+    assert report.status == "partial" and old and there(report) == set() and world.marked() == set()
+    assert world.proof(erasure)["state"] == "rows_remain"
+
+
+def test_a_branch_is_named_and_left_alone(world: Erasing) -> None:
+    world.run("create-tag", tag="base", snapshot=2)
+    world.run("create-branch", branch="b", tag="base")
+    report = world.erase()
+    said = [each.words for each in found(report).places if each.state == "there" and each.kind == "snapshot"]
+    assert any("of branch b" in words for words in said), said
+    before = world.keys("branch/")
+    world.later()
+    assert world.finish(erasure_of(report)).status == "partial" and world.keys("branch/") >= before
+    assert world.maintainer(branch="b").run("erase", execute=True, where=WHERE, **CATALOG).status == "partial"
+    assert PERSON not in world.rows()
 
 
 def test_nothing_to_erase(world: Erasing) -> None:
