@@ -1,5 +1,7 @@
 """`erase`: no file of the newest version has the rows then, and the report names every root that has them."""
 
+import json
+
 import pytest
 
 from lakesweep.control.reports import load_report
@@ -221,3 +223,18 @@ def test_another_maintainer_at_work(world: Erasing) -> None:
     with pytest.raises(LeaseHeldError):
         world.erase(options={"commit.timeout": "1 s"})
     assert len(world.ids()) == 3
+
+
+def test_a_table_without_deletion_vectors(world: Erasing) -> None:
+    """The deletion itself rewrites the files, so nothing is left to compact."""
+    document = json.loads(world.store.read("schema/schema-0").data)
+    document["options"]["deletion-vectors.enabled"] = "false"
+    world.store.put("schema/schema-0", json.dumps(document).encode())
+    report = world.erase()
+    assert operations(report)[:2] == [("delete-rows", "done"), ("compact", "nothing_to_do")]
+    assert world.rows() == [1, 2, 3, 4] and there(report) == world.showing() == {1, 2, 3}
+    erasure = erasure_of(report)
+    world.later()
+    report = world.finish(erasure)
+    assert (report.status, world.marked()) == ("done", set()), found(report).places
+    assert world.rows() == [1, 2, 3, 4, 5]
