@@ -17,6 +17,7 @@ from lakesweep.operations.undo.undo import undo
 from lakesweep.operations.writing import options
 from lakesweep.operations.writing.bins import Bin
 from lakesweep.operations.writing.rewriting import RewrittenBin, Work
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.table.reach.row_files import row_files
 from tests.support.deleting import DeletingTable, rows_of
 from tests.support.rows_read import planned
@@ -120,12 +121,20 @@ def test_the_size_of_new_files(table: DeletingTable, monkeypatch: pytest.MonkeyP
     assert table.ids() == [each for each in range(40) if each != 5]
 
 
-@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", None])
-def test_new_files_have_the_creation_time_of_the_writers_clocks(table: DeletingTable, zone: str | None) -> None:
-    files = set(table.data_files())
-    table.delete("id = 5", zone=zone)
+@pytest.mark.parametrize("stated", ["by the call", "by the policy", "nowhere"])
+def test_new_files_have_the_creation_time_of_the_writers_clocks(table: DeletingTable, stated: str) -> None:
+    zone, files = "Pacific/Kiritimati", set(table.data_files())
+    opened = table.table()
+    if stated == "by the policy":
+        policy = LocalStore(str(table.folder / "policy"))
+        policy.put(
+            "policy.json",
+            json.dumps({"version": 1, "rules": [{"tables": table.store.location, "time_zone": zone}]}).encode(),
+        )
+        opened = table.table(policy=f"{policy.location}/policy.json", open_store=LocalStore)
+    table.delete("id = 5", table=opened, zone=zone if stated == "by the call" else None)
     (new,) = new_entries(table, files)
-    offset = 14 * 3_600_000 if zone else 0
+    offset = 0 if stated == "nowhere" else 14 * 3_600_000
     assert new.created_ms is not None
     assert abs(new.created_ms - offset - table.newest().snapshot.time_ms) < 60_000
 
