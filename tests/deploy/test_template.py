@@ -58,7 +58,7 @@ SENDS_TO = {
     "OnDemand": {"Execute", "Committer", "Scan"},
     "SparkJobs": {"Execute"},
 }
-WITH_SPARK = {"OnDemand": {"Spark"}, "OrphanScan": {"Spark"}}
+WITH_SPARK = {name: {"Spark"} for name in ("OnDemand", "OrphanScan", "Expire", "ExecuteBatch")}
 """What functions send to besides, where there is Spark."""
 SPARK_VARIABLES = {
     *("LAKESWEEP_SPARK_APPLICATION", "LAKESWEEP_SPARK_ARTIFACTS", "LAKESWEEP_SPARK_PYTHON"),

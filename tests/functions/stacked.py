@@ -1,8 +1,10 @@
 """A deployment whose functions get settings and roles from the template."""
 
+import json
+
 from tests.functions.deployment import PREFIX, Deployment
 from tests.support.iam import Role, role_of
-from tests.support.s3_server import fresh_bucket
+from tests.support.s3_server import fresh_bucket, moto_store
 from tests.support.stack import Stack, render
 
 FUNCTIONS = {
@@ -33,6 +35,14 @@ class Stacked(Deployment):
         queues = {name: url for name, url in urls.items() if name.endswith("_QUEUE")}
         extra = {"AWS_ENDPOINT_URL": super().environment_of(function)["AWS_ENDPOINT_URL"], "AWS_REGION": "us-east-1"}
         return {**own, **queues, **extra, "LAKESWEEP_ACCOUNTS": "111122223333"}
+
+    def rule(self, **words: object) -> None:
+        """Let the fleet policy have one rule, for all tables."""
+        place = self.stack.environment("Expire")["LAKESWEEP_POLICY"].removeprefix("s3://")
+        declared = {"mode": "delete", "time_zone": "UTC", "catalog_type": "filesystem", "catalog_lock": True}
+        document = {"version": 1, "rules": [{"tables": f"s3://{self.bucket}/{PREFIX}", **declared, **words}]}
+        bucket, _, name = place.partition("/")
+        moto_store("", bucket=bucket).put(name, json.dumps(document).encode())
 
 
 def stacked() -> Stacked:

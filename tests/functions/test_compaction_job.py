@@ -4,7 +4,7 @@ import pytest
 
 from tests.functions.rows_job import NAME, VECTORS, document_at, environment, job, run_job
 from tests.functions.stacked import Stacked, stacked
-from tests.support.iam import assert_allowed, role
+from tests.support.iam import assert_allowed, recorded, role
 from tests.support.rows_read import read_rows
 
 
@@ -74,3 +74,45 @@ def test_a_compaction_that_is_refused_at_once(deployed: Stacked, arguments: dict
     answer = deployed.invoke("on_demand", event).value
     assert (answer["status"], answer["refusal"]["code"]) == ("refused", code)
     assert deployed.waiting("spark") == []
+
+
+def by_policy(deployed: Stacked, **compaction: str) -> None:
+    """Let the fleet policy say which data files passes compact."""
+    deployed.rule(compaction=compaction)
+
+
+def test_a_pass_asks_for_a_job_by_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One job at a time. It goes by the policy of its time, and its commit makes no further work."""
+    deployed = stacked()
+    by_policy(deployed, partition_idle_time="1 ms", max_size="1 gb")
+    options = {**VECTORS, "snapshot.num-retained.min": "3"}
+    table = deployed.table(NAME, 0, real_rows=True, options=options, partition_keys=["dt"])
+    for number in range(1, 7):
+        table.hint("LATEST", table.commit(f"+F{number}", partition=("d0",), time_ms=1_700_000_000_000 + number))
+    before = sorted(map(str, read_rows(deployed.store(NAME))))
+    deployed.send("on_snapshot_written", deployed.commit_event(6, NAME))
+    with recorded() as calls:
+        answer = deployed.send("expire", *deployed.waiting("expire"))
+    assert answer.failed == [] and answer.metrics.get("RunsRefused", 0) == 0, answer.text
+    assert_allowed(role(deployed.stack, "ExpireRole"), calls)
+    (request,) = deployed.waiting("spark")
+    asked = {name: request[name] for name in ("kind", "operation", "arguments", "execute")}
+    assert asked == {"kind": "spark_run", "operation": "compact", "arguments": {"by_policy": True}, "execute": True}
+    again = {**request, "scan_id": "another-one"}
+    assert deployed.send("spark_jobs", request, again).failed == []
+    assert (
+        len(deployed.job_runs) == 1
+        and "--by-policy" in deployed.job_runs[-1].job_driver["sparkSubmit"]["entryPointArguments"]
+    )
+    done, calls = run_job(deployed, monkeypatch, "compact")
+    assert done.exit_code == 0, done.messages
+    assert_allowed(role(deployed.stack, "SparkCommitterRole"), calls)
+    assert (done.document["status"], done.document["commits"]["files"]) == ("done", 6)
+    assert sorted(map(str, read_rows(deployed.store(NAME)))) == before
+    made = deployed.snapshots(NAME)
+    deployed.run(deployed.commit_event(made[-1], NAME))
+    assert deployed.waiting("spark") == [] and deployed.snapshots(NAME)[-1] == made[-1]
+    deployed.send("spark_jobs", again)
+    by_policy(deployed)
+    left, _ = run_job(deployed, monkeypatch, "compact")
+    assert (left.exit_code, left.document["status"]) == (0, "nothing_to_do"), "the policy says nothing any more"

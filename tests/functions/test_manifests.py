@@ -25,7 +25,7 @@ class Fragmented(Committing):
     """A deployment with a table whose writer merges no manifests."""
 
     def fragmented(self, commits: int = DUE, **options: str) -> TableBuilder:
-        table = self.table(commits=0, options={**KEEP, "manifest.merge-min-count": str(MOST), **options})
+        table = self.table(commits=0, options={**KEEP, "bucket": "1", "manifest.merge-min-count": str(MOST), **options})
         for number in range(1, commits + 1):
             table.hint("LATEST", table.commit(f"+F{number}"))
         return table

@@ -154,6 +154,7 @@ def asked(deployed: Stacked) -> Iterator[tuple[str, list[Call]]]:
     yield from tagged(deployed, run, demand)
     yield from committed(deployed, run, demand)
     yield from scanned(deployed, run, demand)
+    yield from compacted(deployed, run, hint)
 
 
 def tagged(
@@ -221,6 +222,20 @@ def committed(
     finally:
         committer.HELD_AGAIN_S = before
     assert [message["hop"] for message in deployed.waiting("committer")] == [1]
+
+
+def compacted(
+    deployed: Stacked, run: Callable[..., tuple[str, list[Call]]], hint: Callable[..., dict[str, object]]
+) -> Iterator[tuple[str, list[Call]]]:
+    """Have a job asked for by passes that compacts data files."""
+    deployed.rule(compaction={"partition_idle_time": "1 ms"})
+    for name in ("sales.db/small", "sales.db/tiny"):
+        table = deployed.table(name, commits=0, options={"snapshot.num-retained.min": "9"})
+        for number in range(6):
+            table.hint("LATEST", table.commit(f"+F{number}", time_ms=1_700_000_000_000 + number))
+    yield run("expire", hint("sales.db/small"))
+    yield run("execute_batch", {**hint("sales.db/tiny"), "kind": "maintain"})
+    assert [message["operation"] for message in deployed.waiting("spark")] == ["compact"] * 2
 
 
 def scanned(

@@ -3,9 +3,11 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakesweep.aws.messages import Commit, Hint, Work
+from lakesweep.aws.messages import BY_POLICY_ALONE, Commit, Hint, SparkRun, Work, needs_spark
 from lakesweep.aws.runtime import Runtime
+from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.session import COMMITS_ELSEWHERE
+from lakesweep.storage.clock import wall_ms
 
 if TYPE_CHECKING:  # a hint that needs no pass has no report
     from lakesweep.model.report import RunReport
@@ -29,12 +31,26 @@ def again(runtime: Runtime, message: Hint | Work, why: str, delay_s: int | None 
 
 
 def ask_for_commits(runtime: Runtime, report: "RunReport") -> None:
-    """Request the commits that a pass planned and may not make."""
+    """Request the commits that a pass planned and may not make. Data files are rewritten by a job on Spark."""
     for step in report.leaves():
         is_left = step.status == "planned" and any(COMMITS_ELSEWHERE in warning for warning in step.warnings)
-        if is_left and step.branch is not None:
+        if not is_left or step.branch is None:
+            continue
+        if not needs_spark(step.operation):
             runtime.queues.ask_for_commit(Commit(step.operation, step.table, step.branch))
-            runtime.telemetry.count("Continuations")
+        elif runtime.queues.has_spark:
+            job_id = new_id(wall_ms())
+            runtime.queues.ask_for_scan(
+                SparkRun(step.operation, step.table, job_id, step.branch, BY_POLICY_ALONE, execute=True)
+            )
+        else:
+            runtime.telemetry.warn(
+                f"this deployment has no Spark; run `lakesweep {step.operation} TABLE --by-policy --execute` elsewhere",
+                table=step.table,
+                branch=step.branch,
+            )
+            continue
+        runtime.telemetry.count("Continuations")
 
 
 def pass_like(message: Hint | Work) -> Hint | Work:

@@ -47,6 +47,8 @@ ScanId = Annotated[str, Check(_SCAN_ID.fullmatch, "letters, digits and dashes, 4
 Hop = Annotated[int, Check(range(HOP_LIMIT).__contains__, f"a whole number below {HOP_LIMIT}")]
 OF_PASSES = ("expire-partitions", "compact-manifest")
 """The commits that a pass may request."""
+BY_POLICY_ALONE: Mapping[str, object] = {"by_policy": True}
+"""The arguments of a job that a pass may request."""
 StepNumber = Annotated[int, Check(range(_MAX_STEP + 1).__contains__, f"a whole number from 0 to {_MAX_STEP}")]
 
 
@@ -170,9 +172,10 @@ class SparkScan:
 
 @dataclass(frozen=True, slots=True)
 class SparkRun:
-    """A request of a person for an operation that only a job on Spark can carry out.
+    """A request for an operation that only a job on Spark can carry out.
 
-    It has no value of a row: to delete rows, it names a file with the condition.
+    It has no value of a row: to delete rows, it names a file with the condition. That of a pass has no argument but
+    that the fleet policy decides.
     """
 
     operation: Text

@@ -21,7 +21,7 @@ from lakesweep.model.commits.seen import Announced, SeenSnapshot
 from lakesweep.model.identity import number_of
 from lakesweep.model.safety import GRAIN_MS, STATE_AHEAD_MS, STATE_LIFETIME_MS
 
-STATE_FORMAT_VERSION = 7
+STATE_FORMAT_VERSION = 8
 NEVER_MS = 1 << 62
 """A time that never comes."""
 BATCH_IDENTIFIER = (1 << 63) - 1
@@ -84,6 +84,15 @@ class BranchState:
     """Lists of manifests are looked at only after this time: that of the last look, and the interval between looks."""
     manifest_snapshot: int = 0
     """The first snapshot whose list may be too long."""
+    files_rules: int = 0
+    """A number derived from the rules about the compaction of data files, 0 without this step. The next three fields
+    are about it."""
+    files_from_ms: int = 0
+    """A commit makes a pass look at data files only after this time."""
+    files_snapshot: int = 0
+    """The first snapshot that makes a pass look."""
+    files_next_ms: int = NEVER_MS
+    """From when a pass looks without a commit: a partition is idle by then."""
     rewritten_ms: int = 0
     """When Lakesweep last rolled the branch back, or fast-forwarded it, or made it."""
     newest: tuple[SeenSnapshot, ...] = ()
@@ -102,7 +111,8 @@ class BranchState:
 
     def is_commit_due(self, latest_id: int, now_ms: int) -> bool:
         """Tell whether a pass may have to commit, given that `latest_id` is the newest snapshot."""
-        return self.are_partitions_due(latest_id, now_ms) or self.are_manifests_due(latest_id, now_ms)
+        is_list_due = self.are_partitions_due(latest_id, now_ms) or self.are_manifests_due(latest_id, now_ms)
+        return is_list_due or self.are_files_due(latest_id, now_ms)
 
     def are_partitions_due(self, latest_id: int, now_ms: int) -> bool:
         """Tell whether partitions have to be checked, given that `latest_id` is the newest snapshot.
@@ -120,6 +130,11 @@ class BranchState:
     def are_manifests_due(self, latest_id: int, now_ms: int) -> bool:
         """Tell whether the list of manifests has to be looked at, given that `latest_id` is the newest snapshot."""
         return bool(self.manifest_rules) and latest_id >= self.manifest_snapshot and now_ms > self.manifest_from_ms
+
+    def are_files_due(self, latest_id: int, now_ms: int) -> bool:
+        """Tell whether data files have to be looked at, given that `latest_id` is the newest snapshot."""
+        by_commit = latest_id >= self.files_snapshot and now_ms > self.files_from_ms
+        return bool(self.files_rules) and (by_commit or now_ms >= self.files_next_ms)
 
     def is_latest(self, etag: str | None) -> bool:
         """Tell whether the snapshot with id `latest_id` and this ETag is the one that the pass saw."""
@@ -203,18 +218,19 @@ def always_due(latest_id: int, checked_ms: int) -> BranchState:
 _NO_COMMITS: dict[str, Any] = {
     field.name: field.default
     for field in dataclasses.fields(BranchState)
-    if field.name.startswith(("partition", "manifest")) and isinstance(field.default, int)
+    if field.name.startswith(("partition", "manifest", "files")) and isinstance(field.default, int)
 }
 
 
 def without_commits(state: BranchState) -> BranchState:
-    """Return a copy of the state that knows no rules of partition expiry, and none about manifests."""
+    """Return a copy of the state that knows no rules of the steps that commit."""
     return replace(state, **_NO_COMMITS)
 
 
 def commits_due(state: BranchState) -> BranchState:
     """Return a copy of the state that makes the next pass look whether to commit."""
-    return replace(state, partition_from_ms=0, partition_next_ms=0, manifest_from_ms=0, manifest_snapshot=0)
+    state = replace(state, partition_from_ms=0, partition_next_ms=0, manifest_from_ms=0, manifest_snapshot=0)
+    return replace(state, files_from_ms=0, files_snapshot=0)
 
 
 def without_tags(state: BranchState) -> BranchState:

@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from lakesweep.errors import RefusedError, UsageError
-from lakesweep.format.values.options import parse_memory_bytes
 from lakesweep.format.values.zone import parse_zone
 from lakesweep.model.fleet_json import check_keys, document_of, refuse
 from lakesweep.model.fleet_values import RuleValues
 from lakesweep.model.policy import (
     CATALOG_TYPES,
     CatalogType,
+    CompactionRules,
     FleetPolicy,
     FleetRule,
     KeepRules,
@@ -29,7 +29,7 @@ POLICY_FORMAT_VERSION = 1
 _DOCUMENT_KEYS = ("version", "rules")
 _RULE_KEYS = (
     *("tables", "mode", "pause", "min_snapshots", "min_time_retained", "protect_commit_users", "retention"),
-    *("time_zone", "tags", "external_roots", "catalog_type", "catalog_lock", "partitions", "manifests"),
+    *("time_zone", "tags", "external_roots", "catalog_type", "catalog_lock", "partitions", "manifests", "compaction"),
 )
 _NAMES = {"min_time_retained": "min_time_retained_ms"}
 """Keys whose field of a `FleetRule` has another name."""
@@ -45,6 +45,8 @@ _EXPIRATION_TIME = "partition.expiration-time"
 _PARTITION_SPANS = (_EXPIRATION_TIME, "partition.expiration-check-interval")
 _PARTITION_COUNTS = ("partition.expiration-max-num", "partition.expiration-batch-size")
 _PARTITION_WORDS = (*("partition.expiration-strategy", "partition.timestamp-formatter", "partition.timestamp-pattern"),)
+_IDLE_TIME, _SIZES = "partition_idle_time", {"max_size": "max_bytes", "max_partition_size": "max_partition_bytes"}
+"""Arguments of `compact`, and of `CompactionRules`."""
 _MERGE_MIN_COUNT, _FULL_SIZE = "manifest.merge-min-count", "manifest.full-compaction-threshold-size"
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 """How a location begins. Any other text would be a path below the working directory, where no table is."""
@@ -110,6 +112,7 @@ class _Rule(RuleValues):
             "catalog_lock": self._flag,
             "partitions": self._partitions,
             "manifests": self._manifests,
+            "compaction": self._compaction,
         }
         found = {key: read(key, self._entry[key]) for key, read in readers.items() if key in self._entry}
         stated: dict[str, Any] = {_NAMES.get(key, key): value for key, value in found.items()}
@@ -212,12 +215,22 @@ class _Rule(RuleValues):
         if _MERGE_MIN_COUNT in value and self._count(f"{at}.{_MERGE_MIN_COUNT}", count) < 2:
             self._refuse(f"{at}.{_MERGE_MIN_COUNT}", "a whole number, at least 2", count)
         if _FULL_SIZE in value:
-            expected = "a size with its unit such as 16 mb"
-            if not isinstance(size, str) or size.strip().isdigit():
-                self._refuse(f"{at}.{_FULL_SIZE}", expected, size)
-            if self._parsed(f"{at}.{_FULL_SIZE}", expected, size, parse_memory_bytes) == 0:
-                self._refuse(f"{at}.{_FULL_SIZE}", expected, size)
+            self._size(f"{at}.{_FULL_SIZE}", size)
         return {key: str(each) for key, each in value.items()}
+
+    def _compaction(self, at: str, value: object) -> CompactionRules | Literal[False] | None:
+        """Read which data files passes compact. Nobody compacts a partition unawares into which others write."""
+        if value is False:
+            return False
+        if not isinstance(value, dict):
+            self._refuse(at, f"an object with {_IDLE_TIME}, or false", value)
+        check_keys(value, (_IDLE_TIME, *_SIZES), self._location, f"{self._at}.{at}.")
+        if not value:
+            return None
+        if _IDLE_TIME not in value:
+            self._refuse(at, _IDLE_TIME, value)
+        sizes = {name: self._size(f"{at}.{key}", value[key]) for key, name in _SIZES.items() if key in value}
+        return CompactionRules(self._span(f"{at}.{_IDLE_TIME}", value[_IDLE_TIME]), **sizes)
 
     def _time_zone(self, key: str, text: object) -> str:
         expected = "a time zone such as Europe/Berlin, UTC or +08:00"

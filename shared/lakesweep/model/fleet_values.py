@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.format.values.options import parse_int, parse_stated_ms
+from lakesweep.format.values.options import parse_int, parse_memory_bytes, parse_stated_ms
 from lakesweep.model.fleet_json import bad_policy, refuse
 from lakesweep.model.policy import INT_MAX
 
@@ -66,6 +66,16 @@ class RuleValues:
         if not isinstance(value, str) or value.strip().isdigit():
             self._refuse(key, expected, value)
         return self._parsed(key, expected, value, parse_stated_ms)
+
+    def _size(self, key: str, value: object) -> int:
+        """Read a size with its unit, of at least one byte."""
+        expected = "a size with its unit such as 16 mb"
+        if not isinstance(value, str) or value.strip().isdigit():
+            self._refuse(key, expected, value)
+        size_bytes = self._parsed(key, expected, value, parse_memory_bytes)
+        if size_bytes == 0:
+            self._refuse(key, expected, value)
+        return size_bytes
 
     def _parsed(self, key: str, expected: str, text: str, parse: Callable[[str, str], T]) -> T:
         try:

@@ -17,6 +17,7 @@ table in it, also tables with a rule of their own. Why each field follows this o
 - `tags` is one field: a second list would delete tags that the first keeps.
 - `partitions` is one field, as `retention` is: the numbers of two rules together may drop more than either rule.
 - `manifests` is one field, so that a rule says all of it: thresholds, or that nothing is compacted.
+- `compaction` is one field, as `manifests` is.
 - `catalog_type` and `catalog_lock` are two fields, since a lock may be declared for the tables of several catalogs.
 - `external_roots` is one field: two lists together would allow deletion where neither rule alone does.
 
@@ -168,6 +169,27 @@ class KeepRules:
 
 
 @dataclass(frozen=True, slots=True)
+class CompactionRules:
+    """Which data files passes compact."""
+
+    idle_ms: int
+    """Those of partitions into which nobody wrote for longer than this."""
+    max_bytes: int | None = None
+    """In one run; `None`: as many as a call by default."""
+    max_partition_bytes: int | None = None
+    """In one partition and run; `None`: no limit of its own."""
+
+    def to_json(self) -> Mapping[str, object]:
+        """Return the rules as policies print them."""
+        given = {
+            "partition_idle_ms": self.idle_ms,
+            "max_bytes": self.max_bytes,
+            "max_partition_bytes": self.max_partition_bytes,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
 class TagFacts:
     """The facts about one tag of a branch."""
 
@@ -213,6 +235,8 @@ class FleetRule:
     """Table options about the expiry of partitions, for tables whose schema states no expiration time."""
     manifests: Mapping[str, str] | Literal[False] = field(default_factory=dict)
     """Table options that say when manifests are compacted, each for schemas that do not state it; `False`: never."""
+    compaction: CompactionRules | Literal[False] | None = None
+    """Which data files passes compact; `None`: none, and they say when it is worth it; `False`: not even that."""
     deciders: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Name of each stated field -> folder of the rule that decides it."""
 

@@ -41,6 +41,7 @@ def test_every_field_has_a_value_and_who_decided_it(lake: Path) -> None:
             "catalog_type": "glue",
             "partitions": THIRTY_DAYS,
             "manifests": {"manifest.merge-min-count": 100},
+            "compaction": {"partition_idle_time": "1 d", "max_size": "1 gb"},
         },
     )
     before = contents(lake)
@@ -57,6 +58,7 @@ def test_every_field_has_a_value_and_who_decided_it(lake: Path) -> None:
         "catalog_type": ("glue", own),
         "partitions": (THIRTY_DAYS, own),
         "manifests": ({"manifest.merge-min-count": "100"}, own),
+        "compaction": ({"partition_idle_ms": 86_400_000, "max_bytes": 1 << 30}, own),
     }
     assert document["defaults"] == {
         "pause": False,
@@ -75,6 +77,7 @@ def test_every_field_has_a_value_and_who_decided_it(lake: Path) -> None:
                 "catalog_type",
                 "partitions",
                 "manifests",
+                "compaction",
             ],
             "overridden": [],
         },
@@ -163,6 +166,11 @@ def test_what_the_policy_means(lake: Path, rules: tuple[dict[str, object], ...],
             {"manifests": {"manifest.merge-min-count": 100}},
             {"mode": "delete"},
             "the rule for {lake} has manifests compacted, and no rule states a catalog_type: none is",
+        ),
+        (
+            {"compaction": {"partition_idle_time": "1 d"}},
+            {"mode": "delete"},
+            "the rule for {lake} has data files compacted, and no rule states a catalog_type: none is",
         ),
         (
             {"catalog_type": "hive", "catalog_lock": True},

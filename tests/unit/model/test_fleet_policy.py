@@ -10,7 +10,7 @@ import pytest
 from lakesweep.errors import UsageError
 from lakesweep.model.fleet_document import parse_fleet_policy
 from lakesweep.model.partitions.rules import partition_rules
-from lakesweep.model.policy import INT_MAX, FleetPolicy, FleetRule, KeepRules, SnapshotRetention
+from lakesweep.model.policy import INT_MAX, CompactionRules, FleetPolicy, FleetRule, KeepRules, SnapshotRetention
 from tests.conftest import REPOSITORY
 
 DAY_MS = 86_400_000
@@ -137,6 +137,7 @@ LAKE = {
     "catalog_lock": True,
     "partitions": {"partition.expiration-time": "30 d", "partition.timestamp-formatter": "yyyyMMdd"},
     "manifests": {"manifest.merge-min-count": 100},
+    "compaction": {"partition_idle_time": "1 d", "max_partition_size": "8 gb"},
 }
 EMPTY: dict[str, object] = {
     "pause": False,
@@ -147,6 +148,7 @@ EMPTY: dict[str, object] = {
     "catalog_lock": False,
     "partitions": {},
     "manifests": {},
+    "compaction": {},
 }
 
 
@@ -195,6 +197,16 @@ def test_retention_and_calendar_rules_are_inherited_as_one() -> None:
     assert found.tags == (KeepRules("w*", last=1),)
     assert found.partitions == {"partition.expiration-time": "7 d"}
     assert found.manifests == {"manifest.full-compaction-threshold-size": "1 gb"}
+
+
+def test_data_files_are_compacted_where_a_rule_says_so() -> None:
+    """Inherited as a whole; `{}` is none, and `false` says that nobody wants to hear of it."""
+    assert merged(LAKE, {"tables": "s3://lake/sales.db"}).compaction == CompactionRules(DAY_MS, None, 8 << 30)
+    own = {"partition_idle_time": "2 d", "max_size": "1 gb"}
+    found = merged(LAKE, {"tables": "s3://lake/sales.db", "compaction": own})
+    assert found.compaction == CompactionRules(2 * DAY_MS, 1 << 30)
+    assert merged(LAKE, {"tables": "s3://lake/sales.db", "compaction": {}}).compaction is None
+    assert merged(LAKE, {"tables": "s3://lake/sales.db", "compaction": False}).compaction is False
 
 
 def test_manifests_may_be_left_alone() -> None:
@@ -302,6 +314,14 @@ BAD_WORDS: tuple[tuple[str, Any, str], ...] = (
         )
     ),
     *(("manifests", value, "expected an object of table options, or false") for value in (True, None, 100, [])),
+    *(("compaction", value, "an object with partition_idle_time, or false") for value in (True, None, "1 d", [])),
+    ("compaction", {"max_size": "1 gb"}, "expected partition_idle_time"),
+    *(
+        ("compaction", {"partition_idle_time": value}, "compaction.partition_idle_time: expected a duration")
+        for value in ("1", 86_400_000, "0 s", None)
+    ),
+    ("compaction", {"partition_idle_time": "1 d", "max_size": 1}, "compaction.max_size: expected a size with its unit"),
+    ("compaction", {"idle_for": "1 d"}, "compaction.partition_idle_time"),
     ("manifests", {"manifest.target-file-size": "8 mb"}, "manifest.full-compaction-threshold-size, found"),
     *(
         ("manifests", {"manifest.merge-min-count": value}, "manifest.merge-min-count: expected a whole number")
@@ -432,9 +452,9 @@ def test_odd_locations_of_tables_are_accepted() -> None:
 
 
 def test_the_documented_rules_about_tags_are_valid() -> None:
-    """`docs/operations.md` shows calendar rules that work."""
-    text = (REPOSITORY / "docs" / "operations.md").read_text(encoding="utf-8")
-    match = re.search(r"^    (\{\"tables\".*?\]\})\n\n", text, flags=re.DOTALL | re.MULTILINE)
+    """`docs/tags.md` shows calendar rules that work."""
+    text = (REPOSITORY / "docs" / "tags.md").read_text(encoding="utf-8")
+    match = re.search(r"```json\n(.*?)\n```", text, flags=re.DOTALL)
     assert match is not None
-    found = parse_rule(**json.loads(match[1]) | {"tables": "s3://lake/"})
-    assert [rule.pattern for rule in found.tags] == ["20*", "before-*"]
+    (found,) = parse(json.loads(match[1])).rules
+    assert [rule.pattern for rule in found.tags] == ["20??-??-??"]

@@ -8,6 +8,7 @@ Actions that a step takes before it stores its state can be repeated. EMR recogn
 is handed over twice is executed once.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 
 from lakesweep.aws.emr import EmrSettings, parse_name, start_job_run
@@ -25,7 +26,7 @@ from lakesweep.aws.jobs.documents import (
 )
 from lakesweep.aws.jobs.emr_serverless import JobRefusedError, JobRun, Jobs
 from lakesweep.aws.jobs.steps import LEASE_HELD, held_back, job_of, next_step
-from lakesweep.aws.messages import SparkPoll, SparkRun, SparkScan, Work, is_ours, message_of
+from lakesweep.aws.messages import BY_POLICY_ALONE, SparkPoll, SparkRun, SparkScan, Work, is_ours, message_of
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.scans.result import DAMAGED, PlanResult, ScanResult
 from lakesweep.control.area import ControlArea, table_key
@@ -113,6 +114,9 @@ class SparkJobs:
         if not self._runtime.is_ours(message.table, name):
             return
         area = self._area(message.table)
+        if isinstance(message, SparkRun) and message.arguments == BY_POLICY_ALONE and self._is_asked_for(message):
+            telemetry.tell(f"scan {message.scan_id}: another one does the same", table=message.table)
+            return
         note_open(self._control, message.scan_id, message.table)
         now_ms = self._control.now_ms()
         document = JobDocument(
@@ -140,6 +144,19 @@ class SparkJobs:
         except PreconditionFailedError:
             telemetry.tell(f"scan {message.scan_id}: requested again", table=message.table)
         self._look(area, message.scan_id)
+
+    def _is_asked_for(self, message: SparkRun) -> bool:
+        """Tell whether an open job does what a pass asks for. A pass asks again while a job takes long."""
+        for scan_id, table in read_open(self._control).items():
+            if table == message.table and scan_id != message.scan_id:
+                with suppress(ObjectNotFoundError):
+                    known, _ = read_job(self._area(table), scan_id)
+                    if (known.operation, known.branch, known.arguments) == (
+                        *(message.operation, message.branch),
+                        message.arguments,
+                    ):
+                        return not known.is_over
+        return False
 
     def _hear(self, event: dict[str, object], name: str) -> None:
         """Check the scan that an event is about."""

@@ -27,6 +27,8 @@ class CompactArguments:
     """The most bytes of a partition; `None`: no limit of its own."""
     idle_ms: int | None = None
     """Only partitions into which nobody wrote for longer than this; `None`: all."""
+    unattended: bool = False
+    """No person watches the call."""
     zone: str | None = None
     """The zone of the writers' clocks: when files were written, and are. `None`: as the fleet policy declares it."""
     options: Mapping[str, str] = field(default_factory=dict)

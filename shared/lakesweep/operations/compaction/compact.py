@@ -53,12 +53,18 @@ def compact(
             from lakesweep.operations.compaction.execution import Execution  # a plan starts without what commits
 
             return Execution(target, task, engine).report()
-        return _planned(target, target.base, task)
+        return planned(target, target.base, task)
     except RefusedError as error:
         return refused(table, OPERATION, error)
 
 
-def _planned(target: Opened, base: Base, task: Task) -> RunReport:
+def planned(target: Opened, base: Base, task: Task) -> RunReport:
+    """Say what a call would rewrite.
+
+    Raises:
+        RefusedError: It would be refused, whatever the catalog.
+        StorageError: A request failed.
+    """
     warnings = list[str]()
     try:
         warnings += task.allow(base)

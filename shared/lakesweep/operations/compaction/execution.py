@@ -42,7 +42,7 @@ class Execution:
             OPERATION,
             task.options,
             has_lock=task.arguments.catalog.has_lock,
-            unattended=False,
+            unattended=task.arguments.unattended,
             show=self._shown,
         )
         self._vectors = Rewriting(target.table, LocalRows(task.table))

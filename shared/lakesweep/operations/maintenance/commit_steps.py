@@ -1,4 +1,4 @@
-"""The steps of a pass that commit snapshots: partitions expire, then manifests are compacted.
+"""The steps of a pass that commit snapshots: partitions expire, then manifests are compacted, and at last data files.
 
 The state of the branch says when each of them has to look at the table again, so most passes have neither.
 """
@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from lakesweep.control.state import BranchState
 from lakesweep.model.identity import identity_of
 from lakesweep.model.report import RunReport
-from lakesweep.operations.maintenance import manifest_step, partition_step
+from lakesweep.operations.maintenance import files_step, manifest_step, partition_step
+from lakesweep.operations.maintenance.files_step import FilesStep
 from lakesweep.operations.maintenance.manifest_step import ManifestStep
 from lakesweep.operations.maintenance.partition_step import PartitionStep
 from lakesweep.runs.committing.catalog import Catalog
@@ -19,7 +20,7 @@ from lakesweep.runs.session import Table
 from lakesweep.runs.steps import Step
 from lakesweep.runs.view import TableView
 
-COMMIT_STEPS = frozenset({partition_step.OPERATION, manifest_step.OPERATION})
+COMMIT_STEPS = frozenset({partition_step.OPERATION, manifest_step.OPERATION, files_step.OPERATION})
 
 
 def commit_for_pass(table: Table, operation: str, ruling: Ruling | None) -> RunReport:
@@ -66,14 +67,23 @@ class CommitSteps:
         self._known, self._is_read = known, known is not None
         self._partitions = PartitionStep(view, options, catalog, ruling, is_pass, self._state)
         self._manifests = ManifestStep(view, options, catalog, ruling, is_pass, self._state)
+        self._files = FilesStep(view, options, catalog, ruling, is_pass, self._state)
 
     def steps(self) -> Iterator[Step]:
-        """Yield the steps that are due. The caller must take the report of each step before the next."""
+        """Yield the first steps that are due. The caller must take the report of each step before the next."""
         yield from self._partitions.steps()
         yield from self._manifests.steps()
 
+    def last_steps(self) -> Iterator[Step]:
+        """Yield the step that comes after all others, if it is due."""
+        yield from self._files.steps()
+
     def take(self, name: str, report: RunReport) -> RunReport | None:
         """Take the report of a step, and return the report to show; a pass shows it only if it says something."""
+        is_silent = report.status == "nothing_to_do" and not report.all_warnings()
+        if name == files_step.OPERATION:
+            self._files.take(report)
+            return None if is_silent else report
         step = self._partitions if name == partition_step.OPERATION else self._manifests
         report = step.take(report)
         is_silent = report.status == "nothing_to_do" and not report.all_warnings()
@@ -81,7 +91,8 @@ class CommitSteps:
 
     def notes(self) -> Sequence[CommitNote]:
         """Return the facts about these steps for the next pass."""
-        return [note for note in (self._partitions.note(), self._manifests.note()) if note is not None]
+        steps = (self._partitions, self._manifests, self._files)
+        return [note for step in steps if (note := step.note()) is not None]
 
     def _state(self) -> BranchState | None:
         """Return the state of the last pass over this branch, which is read once."""

@@ -1,10 +1,10 @@
 """`maintain`: the pass that follows a commit.
 
 It applies the table's own options and nothing else. It makes the tags that are due and deletes the tags that are over.
-Then it expires partitions, compacts manifests, and expires consumers, snapshots and changelogs, in Paimon's order. If a
-step is refused, the next step still runs, with two exceptions. If no retention is stated, the steps that need one
-delete nothing. If a tag that is due could not be made, nothing is committed and no snapshot expires, since it may be
-the snapshot to tag.
+Then it expires partitions, compacts manifests, and expires consumers, snapshots and changelogs, in Paimon's order. At
+last it says whether data files should be compacted, or does so if the fleet policy says that. If a step is refused, the
+next step still runs, with two exceptions. If no retention is stated, the steps that need one delete nothing. If a tag
+that is due could not be made, nothing is committed and no snapshot expires, since it may be the snapshot to tag.
 
 The pass lists the table once. All steps share this listing until a step changes the table.
 
@@ -218,6 +218,7 @@ class _Pass:
                 expire_changelogs.OPERATION,
                 lambda table, view: plan_expire_changelogs(table, by_options, view),
             )
+        yield from self._commits.last_steps()
 
     def begin(self) -> TableView:
         """List the table.

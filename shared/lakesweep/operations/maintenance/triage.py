@@ -8,7 +8,7 @@ when a pass looks at a table, never what is deleted.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from lakesweep.control.state import BranchState, without_commits
+from lakesweep.control.state import NEVER_MS, BranchState, without_commits
 from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.model.commits.seen import Announced
@@ -163,6 +163,9 @@ def _commit_due_ms(table: Table, state: BranchState, newest: int, now_ms: int) -
         due_ms.append(max(state.partitions_due_ms(newest), commit_ms))
     if state.are_manifests_due(newest, now_ms):
         due_ms.append(max(state.manifest_from_ms + 1, _commit_time_ms(table, state.manifest_snapshot) or 0))
+    if state.are_files_due(newest, now_ms):
+        commit_ms = _commit_time_ms(table, state.files_snapshot) or 0 if newest >= state.files_snapshot else NEVER_MS
+        due_ms.append(min(state.files_next_ms, max(state.files_from_ms + 1, commit_ms)))
     return min(due_ms, default=now_ms)
 
 

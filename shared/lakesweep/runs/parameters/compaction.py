@@ -9,6 +9,9 @@ PARTITION = DROPPED.says(
     "Only these partitions: those with this value of each named key, such as dt=20240101,hr=08; repeatable.",
     is_plain=False,
 )
+BY_POLICY = flag(
+    "by_policy", "Rewrite what the fleet policy lets passes compact (compaction), and nothing where it says nothing."
+)
 FULL = flag(
     "full", "Rewrite every data file that is not alone in its partition, or has deleted rows; by default only where "
     "it pays."
@@ -52,7 +55,7 @@ FILE_OPTIONS = WRITING_OPTIONS | {"compaction.min.file-num", "compaction.delete-
 COMPACT = Signature(
     "compact",
     (
-        *(PARTITION, PARTITION_IDLE_TIME, FULL, MAX_SIZE, MAX_PARTITION_SIZE, TIME_ZONE, ENGINE),
+        *(BY_POLICY, PARTITION, PARTITION_IDLE_TIME, FULL, MAX_SIZE, MAX_PARTITION_SIZE, TIME_ZONE, ENGINE),
         *(CATALOG_TYPE, CATALOG_LOCK, OPTIONS),
     ),
     FILE_OPTIONS | MANIFEST_OPTIONS | COMMIT_OPTIONS,

@@ -24,6 +24,8 @@ from tests.support.world import HOUR_MS, World
 FILES = Catalog("filesystem", has_lock=True)
 KEEP = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1000", "snapshot.time-retained": "365 d"}
 """No snapshot expires."""
+BUCKETED = {"bucket": "1"}
+"""So nobody looks at its data files."""
 MOST = 4
 """More manifests than these are too many. So snapshot 6 is the first whose base list may have too many."""
 DUE = MOST + 2
@@ -33,7 +35,7 @@ class PassWorld(World):
     """A table whose writer merges no manifests, in the passes after its commits."""
 
     def __init__(self, commits: int = 0, **options: str) -> None:
-        super().__init__(options={**KEEP, "manifest.merge-min-count": str(MOST), **options})
+        super().__init__(options={**BUCKETED, **KEEP, "manifest.merge-min-count": str(MOST), **options})
         self.append(commits)
 
     def append(self, commits: int = 1, **details: Any) -> None:
@@ -82,7 +84,7 @@ def test_a_list_that_is_too_long_is_compacted(world: PassWorld) -> None:
 def test_partitions_go_before() -> None:
     """The same pass drops a partition, and then merges what is left."""
     rules = {"partition.expiration-time": "10 d", "manifest.merge-min-count": str(MOST)}
-    world = World(options={**KEEP, **rules}, partition_keys=["dt"])
+    world = World(options={**BUCKETED, **KEEP, **rules}, partition_keys=["dt"])
     for number in range(DUE):
         day = "2026-12-01" if number == 0 else "2027-01-14"
         world.table.hint("LATEST", world.table.commit(f"+F{number}", partition=(day,), time_ms=world.now_ms))
