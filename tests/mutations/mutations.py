@@ -804,6 +804,13 @@ MUTATIONS = (
         "unit/operations/rows/test_copies.py::test_rows_go_and_the_others_stay",
     ),
     Mutation(
+        "an erasure is done though a rollback has brought the rows back",
+        "operations/erasure/places/copies",
+        "back is not None and root.snapshot.id >= back)",
+        "False)",
+        "unit/operations/erasure/test_returned.py::test_rows_that_a_rollback_brought_back",
+    ),
+    Mutation(
         "a run that rewrote files is undone as if it had written vectors",
         "operations/undo/committed",
         'if commits.get("rewritten") is not None:',

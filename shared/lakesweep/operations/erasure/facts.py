@@ -34,6 +34,12 @@ def erased_ms(erasure: Erasure | None) -> int | None:
     return max(times, default=None)
 
 
+def erased_id(erasure: Erasure | None) -> int:
+    """Return the snapshot with which they left it; 0: none."""
+    changes = () if erasure is None else erasure.changes
+    return max((number for each in changes if each.operation in COMMITS for number in each.snapshots), default=0)
+
+
 def shown(
     erasure: Erasure | None,
     task: Task | None,

@@ -22,7 +22,8 @@ def root_places(scene: Scene) -> Iterator[Place]:
         elif scene.exists(name):
             maybe |= roots
     there = {ref.path for ref in held.refs_in(sure)}
-    copies = {each.ref.path for each in roots_with_copies(scene.view, scene.erased, held, scene.erased_ms)}
+    copied = roots_with_copies(scene.view, scene.erased, held, scene.erased_ms, scene.erased_id)
+    copies = {each.ref.path for each in copied}
     may = {ref.path for ref in held.refs_in(maybe)} | held.unread | copies
     if scene.listed.problem is not None:
         there, may = set(), there | may

@@ -22,6 +22,7 @@ class Scene:
     view: TableView
     erased: ErasedFiles
     erased_ms: int | None
+    erased_id: int
     keys: Collection[str]
     held: Held
     listed: Listed
