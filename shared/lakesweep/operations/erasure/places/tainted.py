@@ -11,6 +11,7 @@ call, if its schemas can say what the file holds. A file counts as one that may 
 Memory grows with the data files of all roots by some 20 bytes each, and with those that have such rows by their names.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -68,11 +69,11 @@ class _Search:
     def __init__(self, view: TableView, where: Where, engine: RowsEngine) -> None:
         self._view, self._engine = view, engine
         self._viewpoints = Viewpoints(view, where)
-        self._needed: dict[str, Digests] = {}
+        self._needed: defaultdict[str, Digests] = defaultdict(Digests)
         """Branch -> the files that some root of it needs."""
-        self._named: dict[str, Digests] = {}
+        self._named: defaultdict[str, Digests] = defaultdict(Digests)
         """Branch -> the files that some root of it merely names."""
-        self._in_newest: dict[str, Digests] = {}
+        self._in_newest: defaultdict[str, Digests] = defaultdict(Digests)
         """Branch -> the files that its newest snapshot needs."""
         self._seen = Digests()
         """The files that were searched, or will be."""
@@ -137,9 +138,9 @@ class _Search:
             if roots not in branches:
                 branches[roots] = tuple({root.ref.branch for root in holders.roots_in(roots)})
             for branch in branches[roots]:
-                known.setdefault(branch, Digests()).add(name_hash(name))
+                known[branch].add(name_hash(name))
                 if mention.needed_by & bits.get(branch, 0):
-                    self._in_newest.setdefault(branch, Digests()).add(name_hash(name))
+                    self._in_newest[branch].add(name_hash(name))
 
     def _take(self, entries: Iterator[RowEntry]) -> None:
         """Take the files of one manifest that may have such rows."""
