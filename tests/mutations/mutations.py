@@ -678,7 +678,7 @@ MUTATIONS = (
     Mutation(
         "the commit of a run that died is missing in the record",
         "operations/erasure/execution",
-        "            self._recording.recover()",
+        "            self._recording.recover(self._view)",
         "            pass",
         "unit/operations/erasure/test_erase.py::test_a_run_that_dies_between_two_steps_is_continued[3]",
     ),

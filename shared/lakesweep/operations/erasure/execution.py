@@ -77,7 +77,7 @@ class Execution:
     def report(self) -> RunReport:
         """Erase, and return the report, which is stored unless nothing was found."""
         if not self._is_new:
-            self._recording.recover()
+            self._recording.recover(self._view)
         if self._task is not None and not self._is_over:
             self._warnings += [
                 *self._task.allow(),
@@ -134,6 +134,7 @@ class Execution:
         except MaintenanceError as error:
             if not self._made:
                 raise
+            self._recording.recover(self._now())  # it may have failed after its commit
             self._stopped = Refusal(error.code, str(error), error.exit_code)
             return
         self._steps.append(report)

@@ -10,6 +10,8 @@ from lakesweep.control.reports import load_report
 from lakesweep.errors import RefusedError
 from lakesweep.model.erasure.record import Changed, Erasure, Fact
 from lakesweep.model.report import RunReport
+from lakesweep.runs.view import TableView
+from lakesweep.table.documents import read_roots
 
 COMMITS = ("delete-rows", "compact", "compact-manifest")
 """The operations that take rows out of everything that the newest snapshot names, in their order."""
@@ -34,8 +36,11 @@ class Recording:
         """Write a fact; see `append`."""
         self.erasure = append(self.area, self.erasure, fact)
 
-    def recover(self) -> None:
+    def recover(self, view: TableView) -> None:
         """Write the fact about an operation whose run died after its commit.
+
+        Args:
+            view: The table as it is now.
 
         Raises:
             MaintenanceError: As `append`, or a document is damaged.
@@ -47,7 +52,9 @@ class Recording:
             record = read_lease(self.area).commits.get(branch)
             if record is None or record.run_id != run_id:
                 return
-            snapshots = (record.id,) if record.state == "published" else ()
+            refs = [ref for ref in view.own.snapshots if ref.id == record.id]
+            is_there = any(root.snapshot.uuid == record.uuid for root in read_roots(view.table.store, refs).roots)
+            snapshots = (record.id,) if is_there or record.state == "published" else ()
             status = "partial" if snapshots else "unknown"
             self.add(Changed(_after(self.erasure), branch, status, run_id, snapshots, 0, 0, "run_unfinished"))
             return

@@ -55,6 +55,10 @@ class Erasing(RowWorld):
         self.append(5, dt="e")
         self.now_ms += DAY_MS
 
+    def of(self, dt: str) -> list[str]:
+        """Return the live data files of a partition."""
+        return [name for name in self.know() if self.files[name].partition == (dt,)]
+
     def marked(self) -> set[str]:
         """Return the objects of the table and the control location that have the value, however they are packed."""
         stores = {"": self.store, "control/": self.control}

@@ -9,7 +9,7 @@ from lakesweep.errors import LeaseHeldError, UsageError
 from lakesweep.model.report import RunReport
 from lakesweep.storage.store import delete_all
 from tests.support.acting import Acting
-from tests.support.faulty_store import DyingSwitch, ProcessDeathError
+from tests.support.faulty_store import DyingSwitch, ProcessDeathError, Switch
 from tests.unit.operations.erasure.erasing import CATALOG, MARK, PERSON, WHERE, Erasing, erasure_of, found, there
 
 _SCENE: list[Erasing] = []
@@ -92,10 +92,11 @@ def test_a_run_that_dies_between_two_steps_is_continued(world: Erasing, part: in
     assert (again.status, len(world.ids())) == ("partial", 6), "a repeat finds nothing to commit"
 
 
-def test_a_run_that_dies_after_a_commit_without_a_report(world: Erasing) -> None:
+@pytest.mark.parametrize(("what", "mode"), [("/reports/", "death"), ("snapshot/snapshot-4", "death_after")])
+def test_a_run_that_dies_after_a_commit_without_a_report(world: Erasing, what: str, mode: str) -> None:
     """The lease knows of the commit."""
     with pytest.raises(ProcessDeathError):
-        world.erase(DyingSwitch(lambda name: "/reports/" in name and " put " in name))
+        world.erase(DyingSwitch(lambda name: what in name and " put " in name, mode))
     world.wait()
     (erasure,) = {key.split("/")[3] for key in (each.key for each in world.control.list("")) if "/erasures/" in key}
     assert world.proof(erasure)["state"] == "unfinished" and world.ids()[-1] == 4
@@ -103,6 +104,18 @@ def test_a_run_that_dies_after_a_commit_without_a_report(world: Erasing) -> None
     changes = [(each["operation"], each["status"], each["snapshots"]) for each in world.proof(erasure)["changes"]]
     assert changes[0] == ("delete-rows", "partial", [4]) and [each[2] for each in changes[1:]] == [[], [5], [6]]
     assert there(report) == world.showing() and world.rows() == [1, 2, 3, 4]
+
+
+def test_a_report_that_cannot_be_written(world: Erasing) -> None:
+    """The commit is made, and the record says so."""
+    switch = Switch()
+    world.copy().erase(switch)
+    at = next(number for number, name in enumerate(switch.calls, 1) if " put " in name and name.endswith("-4.json"))
+    report = world.erase(Switch(at, "before"))
+    assert (report.status, report.refusal and report.refusal.code) == ("partial", "broken")
+    assert [each["snapshots"] for each in world.proof(erasure_of(report))["changes"]] == [[4], [5], [6]]
+    again = world.finish(erasure_of(report), where=WHERE)
+    assert there(again) == world.showing() and len(world.ids()) == 6
 
 
 @pytest.mark.parametrize("part", [2, 3, 4])
