@@ -1,8 +1,8 @@
 // Compacts append tables, and scans them, through the Java engine's generic API.
 //
-//     java CompactPeer THREADS            one line on standard input for each order:
+//     java CompactPeer THREADS [NAME=VALUE ...]      options of S3; one line on standard input for each order:
 //         compact LOCATION
-//         scan LOCATION
+//         scan LOCATION THREADS
 //
 // A compaction lets the engine's coordinator pick until it has no more tasks; threads run them, and one commit publishes
 // their messages. The answer is a line: tasks, live data files afterwards, their bytes, nanoseconds of wall clock and of
@@ -19,11 +19,14 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.apache.paimon.append.AppendCompactCoordinator;
 import org.apache.paimon.append.AppendCompactTask;
+import org.apache.paimon.catalog.CatalogContext;
 import org.apache.paimon.data.InternalRow;
+import org.apache.paimon.fs.FileIO;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.local.LocalFileIO;
 import org.apache.paimon.manifest.ManifestEntry;
 import org.apache.paimon.operation.BaseAppendFileStoreWrite;
+import org.apache.paimon.options.Options;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.FileStoreTableFactory;
 import org.apache.paimon.table.sink.BatchTableCommit;
@@ -37,14 +40,23 @@ public class CompactPeer {
         PrintStream answers = System.out;
         System.setOut(System.err);
         int threads = Integer.parseInt(args[0]);
+        Options options = new Options();
+        for (int i = 1; i < args.length; i++) {
+            String[] pair = args[i].split("=", 2);
+            options.set(pair[0], pair[1]);
+        }
         ExecutorService pool = Executors.newFixedThreadPool(threads);
         OperatingSystemMXBean system = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line; (line = lines.readLine()) != null; ) {
             String[] words = line.split(" ");
-            FileStoreTable table = FileStoreTableFactory.create(LocalFileIO.create(), new Path(words[1]));
+            Path path = new Path(words[1]);
+            FileIO files = words[1].startsWith("s3://")
+                    ? FileIO.get(path, CatalogContext.create(options))
+                    : LocalFileIO.create();
+            FileStoreTable table = FileStoreTableFactory.create(files, path);
             long wall = System.nanoTime(), processor = system.getProcessCpuTime();
-            long[] found = words[0].equals("compact") ? compact(pool, table) : scan(pool, threads, table);
+            long[] found = words[0].equals("compact") ? compact(pool, table) : scan(pool, Integer.parseInt(words[2]), table);
             long wallTook = System.nanoTime() - wall, processorTook = system.getProcessCpuTime() - processor;
             if (words[0].equals("compact"))
                 for (ManifestEntry entry : table.store().newScan().plan().files()) {

@@ -4,7 +4,8 @@
 
 The engine writes two append tables: 1 000 Parquet files of 10 000 rows, and 100 files of 100 000 rows, of which it
 deletes 30 % by vectors. Each run compacts a fresh copy. The engine's coordinator picks, and two threads run its tasks;
-Spark has two threads (`local[2]`) too. Then the engine scans both results in two threads. Memory is that of a fresh
+Spark has two threads (`local[2]`) too. Then the engine scans both results, in one thread and in two: it reads a file in
+one thread, and Lakesweep leaves fewer files. The same on S3, whose requests are held back. Memory is that of a fresh
 process which rewrites in itself. A table of 100 000 data files that exist by name only shows what it costs to find
 nothing to do.
 """
@@ -24,13 +25,14 @@ from typing import TYPE_CHECKING, Any
 
 import fastavro
 
+from benchmarks import compact_s3
 from benchmarks.delete_rows import Peer as Writer
 from benchmarks.delete_rows import copied
-from benchmarks.engine import engine_classpath, engine_version, java_version
+from benchmarks.engine import engine_version, java_version, s3_classpath, s3_options
 from benchmarks.peer import JavaPeer
 from benchmarks.read import THREADS, Times, spark_session, timed
 from benchmarks.results import Bar, bars_json, bars_table, machine, table, write
-from benchmarks.servers import PROJECT, SCRATCH
+from benchmarks.servers import PROJECT, S3, SCRATCH, s3_server
 from lakesweep.control.area import ControlArea
 from lakesweep.model.roots import TableRef
 from lakesweep.operations.compaction.arguments import CompactArguments
@@ -55,17 +57,18 @@ WARM = 1
 class Peer(JavaPeer):
     """The Java engine in a JVM with its own defaults."""
 
-    def __init__(self, classpath: str) -> None:
-        super().__init__(classpath, "CompactPeer", str(THREADS))
+    def __init__(self, classpath: str, endpoint: str) -> None:
+        options = [f"{name}={value}" for name, value in s3_options(endpoint).items()]
+        super().__init__(classpath, "CompactPeer", str(THREADS), *options)
 
-    def compact(self, location: Path) -> tuple[tuple[int, int], tuple[float, float]]:
+    def compact(self, location: Path | str) -> tuple[tuple[int, int], tuple[float, float]]:
         """Compact, and return the number of live files and their bytes, and the times."""
         _, files, size, wall, cpu = self(f"compact {location}")
         return (files, size), (wall / 1e9, cpu / 1e9)
 
-    def scan(self, location: Path) -> tuple[tuple[int, int], tuple[float, float]]:
+    def scan(self, location: Path, threads: int) -> tuple[tuple[int, int], tuple[float, float]]:
         """Read everything, and return the number of rows and the sum of their ids, and the times."""
-        rows, total, _, wall, cpu = self(f"scan {location}")
+        rows, total, _, wall, cpu = self(f"scan {location} {threads}")
         return (rows, total), (wall / 1e9, cpu / 1e9)
 
 
@@ -91,6 +94,7 @@ def measure(session: SparkSession, peer: Peer, source: Path, runs: int) -> dict[
     """Let both sides take turns, each on a copy of its own, and let the engine scan both results."""
     times: Times = {"lakesweep": [], "engine": []}
     scans: Times = {"lakesweep": [], "engine": []}
+    scans_at_once: Times = {"lakesweep": [], "engine": []}
     found: dict[str, Any] = {}
     for number in range(WARM + runs):
         read = {}
@@ -102,12 +106,13 @@ def measure(session: SparkSession, peer: Peer, source: Path, runs: int) -> dict[
                 else:
                     found[who], took = peer.compact(location)
                 scanned = []
-                for _ in range(2):
-                    read[who], scan = peer.scan(location)
+                for threads in (1, 1, THREADS, THREADS):
+                    read[who], scan = peer.scan(location, threads)
                     scanned.append(scan)
             if number >= WARM:
                 times[who].append(took)
-                scans[who].append(min(scanned))
+                scans[who].append(min(scanned[:2]))
+                scans_at_once[who].append(min(scanned[2:]))
             print(
                 f"round {number}: {who} {took[0]:.2f} s ({took[1]:.2f} CPU), {found[who]}, scan {scanned}", flush=True
             )
@@ -115,7 +120,7 @@ def measure(session: SparkSession, peer: Peer, source: Path, runs: int) -> dict[
             raise SystemExit(
                 f"{source}: the engine reads {read['engine']} of its own result, {read['lakesweep']} of ours"
             )
-    return {"times": times, "scans": scans, "live": found}
+    return {"times": times, "scans": scans, "scans_at_once": scans_at_once, "live": found}
 
 
 def memory(name: str) -> float:
@@ -192,9 +197,17 @@ def main() -> None:
         measure_memory(Path(asked.memory_of))
         return
     setting = machine()
-    classpath = engine_classpath()
+    classpath = s3_classpath()
     setting |= {"engine": f"Apache Paimon {engine_version(classpath)}", "java": java_version()}
-    writer, peer = Writer(classpath), Peer(classpath)
+    compact_s3.use_credentials()
+    with s3_server() as s3:
+        setting["s3_server"] = s3.name
+        measure_all(asked, classpath, setting, s3)
+
+
+def measure_all(asked: argparse.Namespace, classpath: str, setting: dict[str, Any], s3: S3) -> None:
+    """Measure, and write the results."""
+    writer, peer = Writer(classpath), Peer(classpath, s3.proxied)
     try:
         small = writer.table(asked.files, asked.rows)
         whole = writer.table(asked.deleted_files, DELETED_ROWS)
@@ -209,11 +222,12 @@ def main() -> None:
             setting["spark"] = session.version
             merged = measure(session, peer, small, asked.runs)
             taken = measure(session, peer, deleted, asked.runs)
+            remote = compact_s3.measure(session, peer, s3, small, asked.runs)
     finally:
         writer.close()
         peer.close()
     setting["load_at_end"] = [round(load, 1) for load in os.getloadavg()]
-    report(asked, setting, merged, taken, held, (nothing, files))
+    report(asked, setting, {"merged": merged, "deleted": taken, "s3": remote}, held, (nothing, files))
 
 
 def _ratio(times: Times) -> tuple[float, float]:
@@ -227,18 +241,20 @@ def _time_bar(what: str, times: Times, most: float) -> Bar:
     return Bar(what, f"at most {most}", f"{wall:.2f} (CPU {cpu:.2f})", wall <= most)
 
 
-def report(
-    asked: argparse.Namespace, setting: dict[str, Any], merged: Any, taken: Any, held: float, nothing: Any
-) -> None:
+def report(asked: argparse.Namespace, setting: dict[str, Any], all_found: Any, held: float, nothing: Any) -> None:
     """Compare the figures with what was asked for, and write the page."""
+    merged, taken, remote = (all_found[name] for name in ("merged", "deleted", "s3"))
     bars = []
     for name, found in ((f"{asked.files:,} files", merged), (f"{asked.deleted_files} files, 30 % deleted", taken)):
         size = found["live"]["lakesweep"][1] / found["live"]["engine"][1]
         bars += [
             _time_bar(f"{name}: times the engine's wall clock", found["times"], MAX_TIME),
             Bar(f"{name}: times the engine's bytes", f"at most {MAX_BYTES}", f"{size:.3f}", size <= MAX_BYTES),
-            _time_bar(f"{name}: the engine's scan of it, times that of its own", found["scans"], MAX_SCAN),
+            _time_bar(
+                f"{name}: the engine's scan of it in one thread, times that of its own", found["scans"], MAX_SCAN
+            ),
         ]
+    bars += compact_s3.bars(remote)
     bars += [
         Bar("peak of a process that rewrites, MiB", f"at most {MAX_MIB}", f"{held:.0f}", held <= MAX_MIB),
         Bar(
@@ -262,13 +278,15 @@ def report(
                 for name, found in (("many files", merged), ("deleted rows", taken))
             ]
             + [
-                (f"scan of {name}", *_cells(found["scans"]), "")
+                (f"scan of {name}, {how}", *_cells(found[scans]), "")
                 for name, found in (("the first", merged), ("the second", taken))
-            ],
+                for how, scans in (("one thread", "scans"), ("two threads", "scans_at_once"))
+            ]
+            + [("many files on S3", *_cells(remote["times"]), "")],
         ),
         f"Nothing to do takes {nothing[0]:.2f} s, `lakesweep files` {nothing[1]:.2f} s, with the start of a process.",
     )
-    document = {"merged": merged, "deleted": taken, "memory_mib": held, "nothing_s": nothing, "bars": bars_json(bars)}
+    document = {**all_found, "memory_mib": held, "nothing_s": nothing, "bars": bars_json(bars)}
     given = (asked.files, asked.rows, asked.deleted_files, asked.named)
     is_whole = given == (FILES, ROWS, DELETED_FILES, NAMED)
     write("compact", "Compacting data files on Spark", setting, document, text, is_whole=is_whole)
