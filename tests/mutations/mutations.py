@@ -755,13 +755,6 @@ MUTATIONS = (
         "unit/operations/rows/test_copies.py::test_rows_go_and_the_others_stay",
     ),
     Mutation(
-        "rows come back that a vector deleted before vectors were switched off",
-        "operations/rows/copies",
-        "            gone = both(gone, vector)\n",
-        "            pass\n",
-        "unit/operations/rows/test_copies.py::test_vectors_from_before_they_were_switched_off",
-    ),
-    Mutation(
         "vectors of rewritten files stay in the index",
         "operations/rows/copies",
         "vector=located.get(match.file.vector_key))",

@@ -71,12 +71,6 @@ def _rewritten(found: Document | None, size: Callable[[int], str]) -> Iterator[t
         new = f", into {_counted(written['files'], 'file')} ({size(written['bytes'])})" if written["files"] else ""
         kept = f"{_counted(found['kept_rows'], 'row')} stay{'s' if found['kept_rows'] == 1 else ''}"
         yield "rewrite", f"{_counted(found['files'], 'data file')} ({size(found['bytes'])}){new}: {kept}"
-    if found["hidden_rows"]:
-        yield (
-            "also",
-            f"{_counted(found['hidden_rows'], 'row')} of these files that deletion vectors deleted before they were "
-            "switched off; readers see them now, and will not",
-        )
 
 
 def _shown_by(shown_by: list[Document]) -> Iterator[tuple[str, str]]:

@@ -48,8 +48,6 @@ class RewrittenFiles:
     """Their size."""
     kept_rows: int = 0
     """Rows of the new files."""
-    hidden_rows: int = 0
-    """Other rows of files with such rows, which a vector deleted before vectors were switched off. They go, too."""
     written_files: int = 0
     """New data files."""
     written_bytes: int = 0
@@ -60,7 +58,6 @@ class RewrittenFiles:
             "files": self.files,
             "bytes": self.bytes,
             "kept_rows": self.kept_rows,
-            "hidden_rows": self.hidden_rows,
             "written": {"files": self.written_files, "bytes": self.written_bytes},
         }
 

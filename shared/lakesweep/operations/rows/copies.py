@@ -1,8 +1,8 @@
 """Data files that lose rows by being rewritten: copy-on-write, for tables whose readers apply no deletion vectors.
 
 One file becomes a new one with its other rows, or leaves if it has none. Such a table may have vectors from before they
-were switched off. Readers show the rows of these vectors again, so they are searched like all others. A new file has
-none of them: they were deleted once, and when vectors are switched on again they must not come back.
+were switched off. Readers show the rows of these vectors again. So they are searched like all others, and stay unless
+the condition chooses them. The vectors leave with their files.
 
 Source: Paimon `DeleteFromPaimonTableCommand` (Spark).
 """
@@ -11,16 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakesweep.commit.environment import Attempt
-from lakesweep.errors import FormatError, RefusedError
+from lakesweep.errors import FormatError
 from lakesweep.format.index_manifest_writer import RawIndex
 from lakesweep.format.manifest import APPEND
 from lakesweep.format.schema import TableSchema
-from lakesweep.format.vectors.combined import both
 from lakesweep.format.vectors.vector import read_vector
 from lakesweep.model.commits.rows import RewrittenFiles
-from lakesweep.model.reading.plan import ReadFile, ReadPlan, Split
+from lakesweep.model.reading.plan import ReadFile, ReadPlan
 from lakesweep.model.safety import ORPHAN_AGE_MS
-from lakesweep.operations.reading.arrow import file_vectors, stores_of
 from lakesweep.operations.reading.plan import with_all_columns
 from lakesweep.operations.rows.engine import RowsEngine
 from lakesweep.operations.rows.groups import Change, vector_files
@@ -34,7 +32,7 @@ from lakesweep.runs.fleet import ruling_of
 from lakesweep.runs.session import Table
 from lakesweep.storage.clock import Stopwatch
 from lakesweep.table.paths import TablePaths
-from lakesweep.table.vectors import CORRUPT_VECTORS, locate
+from lakesweep.table.vectors import locate
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +43,10 @@ class Copies:
     """How their rows are read: with all columns, without a condition."""
     writing: Writing
     files: tuple[ReadFile, ...] = ()
-    """They all leave. Each has its vector, if it has one from before."""
+    """They all leave. Each has its vector, if it has one from before, which leaves with it."""
     bins: tuple[Bin, ...] = ()
     """Those of which rows are left. Each is rewritten alone."""
     kept_rows: int = 0
-    hidden_rows: int = 0
-    """Rows beside those of the condition that a vector deleted."""
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -64,7 +60,6 @@ class Copies:
             files=len(self.bins),
             bytes=sum(each.size_bytes for each in self.bins),
             kept_rows=self.kept_rows,
-            hidden_rows=self.hidden_rows,
             written_files=len(new),
             written_bytes=sum(file.size_bytes for file in new),
         )
@@ -83,8 +78,7 @@ def copies_of(
         index: The index manifest of this snapshot.
 
     Raises:
-        RefusedError: Lakesweep writes no data files for such a table, a column cannot be read, or vectors contradict
-            metadata (`corrupt_vectors`).
+        RefusedError: Lakesweep writes no data files for such a table, or a column cannot be read.
         StorageError: A request failed.
     """
     writing = writing_of(replace(schema, options=options), schema.fields)
@@ -92,27 +86,16 @@ def copies_of(
     plan = with_all_columns(table, found.plan.shared, schema)
     located = locate(table.store, vector_files(index), TablePaths(schema))
     files = {match.file.path: match.file._replace(vector=located.get(match.file.vector_key)) for match in found.matches}
-    try:
-        old = file_vectors(stores_of(plan, table.store, table.open_store), plan, Split(tuple(files.values())))
-    except FormatError as error:
-        raise RefusedError(f"table {table.ref}: {error}", code=error.code) from error
-    matches, bins, kept_rows, hidden_rows = [], list[Bin](), 0, 0
+    matches, bins, kept_rows = [], list[Bin](), 0
     for match in found.matches:
-        file, vector = match.file, old.get(match.file.path)
+        file = match.file
         gone = None if match.blob is None else read_vector(match.blob, None, file.path)
-        if gone is not None and vector is not None:
-            gone = both(gone, vector)
         kept = 0 if gone is None else file.rows - gone.cardinality
-        if kept < 0 or (gone is not None and gone.last >= file.rows):
-            raise RefusedError(f"{file.path}: expected rows below {file.rows}, found others", code=CORRUPT_VECTORS)
-        hidden_rows += file.rows - kept - match.count
         kept_rows += kept
         if kept and gone is not None:
             bins.append(Bin((file,), (gone.blob.tobytes(),)))
         matches.append(match if kept else replace(match, blob=None))
-    return replace(found, matches=tuple(matches)), Copies(
-        plan, writing, tuple(files.values()), tuple(bins), kept_rows, hidden_rows
-    )
+    return replace(found, matches=tuple(matches)), Copies(plan, writing, tuple(files.values()), tuple(bins), kept_rows)
 
 
 @dataclass(slots=True)
