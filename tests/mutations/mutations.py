@@ -804,6 +804,13 @@ MUTATIONS = (
         "unit/operations/erasure/test_returned.py::test_rows_that_a_rollback_brought_back",
     ),
     Mutation(
+        "an erasure is done though a bucket keeps old copies of manifests",
+        "operations/erasure/places/outside",
+        "if scene.clean_ms is None or",
+        "if scene.clean_ms is not None and",
+        "unit/operations/erasure/test_old_caches.py::test_old_versions_of_the_cache",
+    ),
+    Mutation(
         "a run that rewrote files is undone as if it had written vectors",
         "operations/undo/committed",
         'if commits.get("rewritten") is not None:',

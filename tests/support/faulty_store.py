@@ -91,9 +91,9 @@ class FaultyStore:
         found = self._switch.run(f"{self._name} list {prefix}", lambda: list(self._store.list(prefix)))
         yield from found  # type: ignore[misc]
 
-    def object_versions(self) -> Iterator[Sequence[ObjectVersion]] | None:
+    def object_versions(self, below: str = "") -> Iterator[Sequence[ObjectVersion]] | None:
         return self._switch.run(  # type: ignore[return-value]
-            f"{self._name} list versions", lambda: object_versions(self._store)
+            f"{self._name} list versions", lambda: object_versions(self._store, below)
         )
 
     def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:

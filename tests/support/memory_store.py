@@ -213,7 +213,7 @@ class MemoryStore:
         entry = versions[-2][1] if len(versions) > 1 else None
         return ("nothing_below" if entry is None else "restorable"), entry
 
-    def object_versions(self) -> Iterator[Sequence[ObjectVersion]] | None:
+    def object_versions(self, below: str = "") -> Iterator[Sequence[ObjectVersion]] | None:
         """Return all versions of all objects; see `KeepsVersions`."""
         if not self._versioned:
             return None
@@ -223,7 +223,7 @@ class MemoryStore:
                 ObjectVersion(key, len(entry[0]), entry[2], self._objects.get(key) == entry)
                 for key, versions in sorted(self._versions.items())
                 for _, entry in versions
-                if entry is not None
+                if entry is not None and key.startswith(below)
             ]
         return iter([found])
 

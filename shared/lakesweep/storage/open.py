@@ -94,8 +94,10 @@ def noncurrent_days(store: Store) -> int | None:
     return inner.noncurrent_days() if isinstance(inner, S3Store) else None
 
 
-def object_versions(store: Store) -> Iterator[Sequence[ObjectVersion]] | None:
-    """Return all versions of all objects in a store, in pages, also the current ones; `None`: it has never kept any.
+def object_versions(store: Store, below: str = "") -> Iterator[Sequence[ObjectVersion]] | None:
+    """Return all versions of all objects below a prefix, in pages, also the current ones.
+
+    `None`: the store has never kept any.
 
     A request shows a thousand of them. A store around another one passes the question on.
 
@@ -104,7 +106,7 @@ def object_versions(store: Store) -> Iterator[Sequence[ObjectVersion]] | None:
     """
     found = _innermost(store)
     if isinstance(found, KeepsVersions):
-        return found.object_versions()
+        return found.object_versions(below)
     if store.location.startswith("s3://"):
         raise StorageError(
             f"list {store.location}: expected a store that can list versions, found {type(found).__name__}"

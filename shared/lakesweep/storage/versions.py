@@ -35,8 +35,8 @@ class ObjectVersion(NamedTuple):
 class KeepsVersions(Protocol):
     """A store that may keep what was replaced or deleted."""
 
-    def object_versions(self) -> Iterator[Sequence[ObjectVersion]] | None:
-        """Return all versions of all objects, in pages; `None` if the store has never kept any.
+    def object_versions(self, below: str = "") -> Iterator[Sequence[ObjectVersion]] | None:
+        """Return all versions of all objects below a prefix, in pages; `None` if the store has never kept any.
 
         Raises:
             StorageError: A request failed, or the caller lacks the permission; also while pages are taken.

@@ -23,6 +23,9 @@ REASONS: Mapping[Reason, str] = {
 }
 """Why a data file could not be searched."""
 
+OLD_CACHES = "old versions of the metadata cache"
+"""The words of a place."""
+
 State = Literal["gone", "there", "unknown"]
 
 Kind = Literal[

@@ -24,7 +24,7 @@ from lakesweep.model.report import RunReport, Status
 from lakesweep.operations.erasure.arguments import EraseArguments
 from lakesweep.operations.erasure.execution import Execution
 from lakesweep.operations.erasure.expiry import expire
-from lakesweep.operations.erasure.facts import erased_id, erased_ms, keys_of, shown, union_of
+from lakesweep.operations.erasure.facts import clean_ms, erased_id, erased_ms, keys_of, shown, union_of
 from lakesweep.operations.erasure.places.look import look
 from lakesweep.operations.erasure.recording import is_carried_out, unfinished
 from lakesweep.operations.erasure.task import OPERATION, Task, task_of
@@ -119,7 +119,14 @@ def _planned(
     if begun is not None:
         steps += expire(table, view, execute=False)
     keys = keys_of(begun) if task is None else task.keys
-    places = look(view, erased or ErasedFiles(0), erased_ms=erased_ms(begun), erased_id=erased_id(begun), keys=keys)
+    places = look(
+        view,
+        erased or ErasedFiles(0),
+        erased_ms=erased_ms(begun),
+        erased_id=erased_id(begun),
+        clean_ms=clean_ms(begun),
+        keys=keys,
+    )
     is_planned = (
         erased is not None and bool(erased.names or erased.unread)
         if begun is None

@@ -16,7 +16,7 @@ from lakesweep.operations.compaction.compact import compact
 from lakesweep.operations.compaction.execution import BINS_LOST
 from lakesweep.operations.erasure.arguments import EraseArguments
 from lakesweep.operations.erasure.expiry import expire
-from lakesweep.operations.erasure.facts import erased_id, erased_ms, keys_of, shown, union_of
+from lakesweep.operations.erasure.facts import clean_ms, erased_id, erased_ms, keys_of, shown, union_of
 from lakesweep.operations.erasure.places.copies import came_back
 from lakesweep.operations.erasure.places.look import look
 from lakesweep.operations.erasure.recording import Recording, changed, is_carried_out, unfinished
@@ -168,6 +168,7 @@ class Execution:
             union_of(erasure) or ErasedFiles(0),
             erased_ms=erased_ms(erasure),
             erased_id=erased_id(erasure),
+            clean_ms=clean_ms(erasure),
             keys=keys,
         )
         self._recording.add(Looked(places))

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 
-from lakesweep.model.commits.erasure import ErasureReport
-from lakesweep.model.erasure.places import ErasedFiles, Place
-from lakesweep.model.erasure.record import Changed, Erasure
+from lakesweep.model.commits.erasure import ErasureReport, remaining
+from lakesweep.model.erasure.places import OLD_CACHES, ErasedFiles, Place
+from lakesweep.model.erasure.record import Changed, Erasure, Looked, Searched
 from lakesweep.operations.erasure.recording import COMMITS
 from lakesweep.operations.erasure.task import Task
 from lakesweep.runs.committing.catalog import Catalog
@@ -38,6 +38,22 @@ def erased_id(erasure: Erasure | None) -> int:
     """Return the snapshot with which they left it; 0: none."""
     changes = () if erasure is None else erasure.changes
     return max((number for each in changes if each.operation in COMMITS for number in each.snapshots), default=0)
+
+
+def clean_ms(erasure: Erasure | None) -> int | None:
+    """Return when a look first saw no place that may have the rows, but old versions of the cache; `None`: never.
+
+    What was searched or committed later makes it unknown again.
+    """
+    found = None
+    for entry in () if erasure is None else erasure.entries:
+        if not isinstance(entry.fact, Looked):
+            found = None if isinstance(entry.fact, Searched) or entry.fact.operation in COMMITS else found
+        elif any(place.words != OLD_CACHES and remaining([place]) for place in entry.fact.places):
+            found = None
+        elif found is None:
+            found = entry.at_ms
+    return found
 
 
 def shown(

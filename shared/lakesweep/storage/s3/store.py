@@ -164,11 +164,11 @@ class S3Store(S3Reading, S3Deleting):
             versions, size_bytes = versions + len(old), size_bytes + sum(old)
         return Noncurrent(versions, size_bytes, markers)
 
-    def object_versions(self) -> Iterator[Sequence[ObjectVersion]] | None:
-        """Return all versions of all objects below the prefix; see `KeepsVersions`."""
+    def object_versions(self, below: str = "") -> Iterator[Sequence[ObjectVersion]] | None:
+        """Return all versions of all objects below a prefix; see `KeepsVersions`."""
         if not self._ask("list", self.location, "get_bucket_versioning").get("Status"):
             return None
-        pages = self._version_pages("list", self.location, self._prefix)
+        pages = self._version_pages("list", self.location, self._prefix + below)
         return (tuple(_object_versions(page, len(self._prefix))) for page in pages)
 
 

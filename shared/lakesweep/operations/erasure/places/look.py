@@ -26,6 +26,7 @@ def look(
     *,
     erased_ms: int | None = None,
     erased_id: int = 0,
+    clean_ms: int | None = None,
     keys: Collection[str] = (),
 ) -> tuple[Place, ...]:
     """Return every place where values of erased rows can be, and for each kind of place that they are gone from it.
@@ -35,6 +36,7 @@ def look(
         erased: The files that had the rows.
         erased_ms: When the rows left the newest version, by the store's clock; `None`: not yet.
         erased_id: The snapshot of the view's branch with which they left it.
+        clean_ms: When a look first saw no other place than old versions of the cache; `None`: never.
         keys: The partition keys that the condition names: the names of partitions are then such values, too.
 
     Raises:
@@ -42,5 +44,5 @@ def look(
     """
     held = held_by_roots(view, erased)
     listed = listed_objects(view, erased, held, erased_ms, keys)  # later than the roots: what came since is no root's
-    scene = Scene(view, erased, erased_ms, erased_id, keys, held, listed)
+    scene = Scene(view, erased, erased_ms, erased_id, clean_ms, keys, held, listed)
     return (*root_places(scene), *file_places(scene), *metadata_places(scene), *outside_places(scene))

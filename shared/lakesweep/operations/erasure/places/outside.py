@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lakesweep.errors import MaintenanceError
-from lakesweep.model.erasure.places import Place
+from lakesweep.control.area import ControlArea
+from lakesweep.errors import MaintenanceError, StorageError
+from lakesweep.model.erasure.places import OLD_CACHES, Place
 from lakesweep.operations.erasure.places.orphaned import cached_manifests
 from lakesweep.operations.erasure.places.scene import Scene
+from lakesweep.storage.open import noncurrent_days, object_versions
 
 _CACHE = "cache.bin"
 _NAMES = ("plans/", "ledger/", "reports/", "orphans.ndjson.gz", "lease.json")
@@ -47,6 +49,9 @@ def _control(scene: Scene) -> Iterator[Place]:
         found = True
         why = "it cannot be read" if cached is None else "statistics of manifests in it may be such values"
         yield replace(cache, why=why)
+    for old in _old_caches(scene, area):
+        found = True
+        yield old
     if names:
         found = True
         yield replace(
@@ -59,3 +64,24 @@ def _control(scene: Scene) -> Iterator[Place]:
         )
     if not found:
         yield place
+
+
+def _old_caches(scene: Scene, area: ControlArea) -> Iterator[Place]:
+    """Yield the old versions of the cache, if a bucket keeps some from before the manifests were gone."""
+    place, key = Place(kind="control", words=OLD_CACHES, state="unknown"), area.prefix + _CACHE
+    try:
+        pages = object_versions(area.store, key) or ()
+        versions = [each for page in pages for each in page if each.key == key and not each.is_current]
+    except StorageError as error:
+        yield replace(place, why=f"the versions of its bucket could not be listed: {error}")
+        return
+    old = [each for each in versions if scene.clean_ms is None or each.modified_ms <= scene.clean_ms]
+    if old:
+        days = noncurrent_days(area.store)
+        yield replace(
+            place,
+            count=len(old),
+            paths=(area.path(_CACHE),),
+            until=None if days is None else f"until the bucket's lifecycle rule deletes them, {days} days after",
+            why="statistics of manifests in them may be such values",
+        )

@@ -23,6 +23,7 @@ class Scene:
     erased: ErasedFiles
     erased_ms: int | None
     erased_id: int
+    clean_ms: int | None
     keys: Collection[str]
     held: Held
     listed: Listed
