@@ -50,6 +50,21 @@ def test_rows_are_erased_under_the_role_of_the_job(deployed: Stacked, monkeypatc
             assert SECRET.encode() not in deployed.control().read(entry.key).data, entry.key
 
 
+@pytest.mark.long
+def test_a_dry_run_has_the_role_that_plans(deployed: Stacked, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {entry.key: entry.etag for entry in deployed.store(NAME).list("")}
+    where = f"s3://{deployed.control_bucket}/lakesweep/conditions/forget.sql"
+    given = {"where_file": where, "catalog_type": "filesystem"}
+    event = {"operation": "erase", "table": deployed.location(NAME), "arguments": given}
+    answer = deployed.invoke("on_demand", event).value
+    assert deployed.send("spark_jobs", *deployed.waiting("spark")).failed == []
+    done, calls = run_job(deployed, monkeypatch, "erase")
+    assert (done.exit_code, done.document["status"]) == (0, "planned"), done.messages
+    assert_allowed(role(deployed.stack, "SparkPlannerRole"), calls)
+    assert {entry.key: entry.etag for entry in deployed.store(NAME).list("")} == before
+    assert document_at(deployed, answer["result"])["commits"]["there"] > 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

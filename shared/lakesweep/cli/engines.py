@@ -152,15 +152,21 @@ def in_job() -> Iterator[None]:
         _in_job.reset(token)
 
 
-def check_hidden(where: str | None, *, keep: bool) -> None:
+def check_hidden(where: str | None, *, keep: bool, may_keep: bool) -> None:
     """Refuse a condition on the command line of a job, unless its values may be seen.
+
+    Args:
+        where: The condition.
+        keep: Its values may be seen.
+        may_keep: The command has an option that says so.
 
     Raises:
         UsageError: It is there.
     """
     if where is not None and not keep and _in_job.get():
         raise UsageError(
-            "where: Spark's event log has the command line of a job; expected where_file, or keep_condition",
+            "where: Spark's event log has the command line of a job; expected where_file"
+            + (", or keep_condition" if may_keep else ""),
             code="condition_in_request",
         )
 

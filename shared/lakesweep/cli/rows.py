@@ -71,7 +71,8 @@ def with_condition(
     if (where is None) == (path is None) and not (is_optional and where is None):
         found = "none" if where is None else "both"
         raise UsageError(f"expected --where or --where-file, found {found}", code="bad_argument")
-    check_hidden(where, keep=bool(values.get("keep_condition")))
+    may_keep = given.KEEP_CONDITION.name in typed.signature.arguments
+    check_hidden(where, keep=bool(values.get("keep_condition")), may_keep=may_keep)
     table = replace(of_run(typed, table), rows_engine=rows_engine(typed.place, table, values.get("engine")))
     if path is None or "://" in path:
         return table, values

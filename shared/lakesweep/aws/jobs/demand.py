@@ -91,14 +91,15 @@ def _check(operation: str, arguments: Mapping[str, object]) -> None:
             code="bad_argument",
         )
     if operation in (DELETE_ROWS.name, ERASE.name):
-        _check_rows(call)
+        _check_rows(operation, call)
 
 
-def _check_rows(call: Call) -> None:
+def _check_rows(operation: str, call: Call) -> None:
     if call[WHERE] is not None and not call[KEEP_CONDITION]:
+        may_keep = KEEP_CONDITION.name in SIGNATURES[operation].arguments
         raise UsageError(
             "where: its values would be stored with the request; expected where_file, the location of an object with "
-            "the condition (s3://bucket/key), or keep_condition to be true",
+            f"the condition (s3://bucket/key){', or keep_condition to be true' if may_keep else ''}",
             code="condition_in_request",
         )
     if call[SHOW_ROWS]:
