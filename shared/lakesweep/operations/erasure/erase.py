@@ -26,7 +26,7 @@ from lakesweep.operations.erasure.execution import Execution
 from lakesweep.operations.erasure.expiry import expire
 from lakesweep.operations.erasure.facts import clean_ms, erased_id, erased_ms, keys_of, shown, union_of
 from lakesweep.operations.erasure.places.look import look
-from lakesweep.operations.erasure.recording import is_carried_out, unfinished
+from lakesweep.operations.erasure.recording import check_condition, is_carried_out, unfinished
 from lakesweep.operations.erasure.task import OPERATION, Task, task_of
 from lakesweep.operations.rows.delete_rows import delete_rows
 from lakesweep.runs.execution import require_area
@@ -91,13 +91,7 @@ def _check_same(table: Table, begun: Erasure | None, task: Task | None) -> None:
                 code="erasure_unfinished",
             )
         return
-    said = {each.condition for each in begun.searches}
-    if said and str(task.where) not in said:
-        raise RefusedError(
-            f"table {table.ref}: erasure {begun.run_id} is of rows by {', '.join(sorted(said))}, and the condition of "
-            f"this call is {task.where}; expected the same condition",
-            code="other_condition",
-        )
+    check_condition(begun, str(task.where))
 
 
 def _planned(

@@ -19,7 +19,7 @@ from lakesweep.operations.erasure.expiry import expire
 from lakesweep.operations.erasure.facts import clean_ms, erased_id, erased_ms, keys_of, shown, union_of
 from lakesweep.operations.erasure.places.copies import came_back
 from lakesweep.operations.erasure.places.look import look
-from lakesweep.operations.erasure.recording import Recording, changed, is_carried_out, unfinished
+from lakesweep.operations.erasure.recording import Recording, changed, check_condition, is_carried_out, unfinished
 from lakesweep.operations.erasure.task import OPERATION, Task
 from lakesweep.operations.manifests.arguments import CompactManifestArguments
 from lakesweep.operations.manifests.compact_manifest import compact_manifest
@@ -68,11 +68,18 @@ class Execution:
         return self._arguments.finish is None and is_carried_out(self._recording.erasure)
 
     def _own(self) -> Erasure | None:
-        """Return what an earlier attempt of this run has recorded."""
+        """Return what an earlier attempt of this run has recorded.
+
+        Raises:
+            RefusedError: It was of another condition.
+        """
         if self._table.run_id is None or self._id not in erasure_ids(self._area):
             return None
         self._is_new = False
-        return load_erasure(self._area, self._id)
+        found = load_erasure(self._area, self._id)
+        if self._task is not None:
+            check_condition(found, str(self._task.where))
+        return found
 
     def report(self) -> RunReport:
         """Erase, and return the report, which is stored unless nothing was found."""

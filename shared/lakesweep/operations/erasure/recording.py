@@ -7,7 +7,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.erasures import append, erasure_ids, load_erasure
 from lakesweep.control.lease import read_lease
 from lakesweep.control.reports import load_report
-from lakesweep.errors import RefusedError
+from lakesweep.errors import FormatError, RefusedError
 from lakesweep.model.erasure.record import Changed, Erasure, Fact
 from lakesweep.model.report import RunReport
 from lakesweep.runs.view import TableView
@@ -64,16 +64,39 @@ class Recording:
 def unfinished(area: ControlArea, condition: str) -> tuple[str, ...]:
     """Return a sentence about each earlier erasure of rows by such a condition that has not made all of its commits.
 
+    One whose record is damaged may be such a one. It keeps no other from being made.
+
     Raises:
-        MaintenanceError: As `load_erasure`.
+        StorageError: A request failed.
     """
-    begun = (load_erasure(area, run_id) for run_id in erasure_ids(area)[-_NEWEST:])
-    return tuple(
-        f"erasure {each.run_id} of rows by {condition} stopped before its last commit; if it was of the same rows, "
-        f"continue it with --finish {each.run_id}, so that its record is complete"
-        for each in begun
-        if not is_carried_out(each) and condition in {search.condition for search in each.searches}
-    )
+    found = []
+    for run_id in erasure_ids(area)[-_NEWEST:]:
+        try:
+            each = load_erasure(area, run_id)
+        except (FormatError, RefusedError) as error:
+            found.append(f"erasure {run_id} may have stopped before its last commit: {error}")
+            continue
+        if not is_carried_out(each) and condition in {search.condition for search in each.searches}:
+            found.append(
+                f"erasure {run_id} of rows by {condition} stopped before its last commit; if it was of the same rows, "
+                f"continue it with --finish {run_id}, so that its record is complete"
+            )
+    return tuple(found)
+
+
+def check_condition(erasure: Erasure, condition: str) -> None:
+    """Make sure that a condition looks at what the record says.
+
+    Raises:
+        RefusedError: It does not (`other_condition`).
+    """
+    said = {each.condition for each in erasure.searches}
+    if said and condition not in said:
+        raise RefusedError(
+            f"table {erasure.table}: erasure {erasure.run_id} is of rows by {', '.join(sorted(said))}, and the "
+            f"condition of this call is {condition}; expected the same condition",
+            code="other_condition",
+        )
 
 
 def is_carried_out(erasure: Erasure) -> bool:

@@ -1,12 +1,14 @@
 """`erase`: no file of the newest version has the rows then, and the report names every root that has them."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from lakesweep.control.reports import load_report
 from lakesweep.errors import LeaseHeldError, UsageError
 from lakesweep.model.report import RunReport
+from lakesweep.operations.registry import run_operation
 from lakesweep.storage.store import delete_all
 from tests.support.acting import Acting
 from tests.support.faulty_store import DyingSwitch, ProcessDeathError, Switch
@@ -251,3 +253,26 @@ def test_a_table_without_deletion_vectors(world: Erasing) -> None:
     report = world.finish(erasure)
     assert (report.status, world.marked()) == ("done", set()), found(report).places
     assert world.rows() == [1, 2, 3, 4, 5]
+
+
+def test_a_run_id_of_another_erasure(world: Erasing) -> None:
+    """The report of an earlier attempt would be one of rows that nobody has erased."""
+
+    def attempt(where: str) -> RunReport:
+        table = replace(world.maintainer().table, run_id="job")
+        return run_operation(table, "erase", {"where": where, **CATALOG}, execute=True)
+
+    assert attempt(WHERE).status == "partial"
+    refused = attempt("dt = 'e'").refusal
+    assert refused is not None and refused.code == "other_condition"
+    assert attempt(WHERE).status == "partial"
+
+
+def test_a_damaged_record_of_another_erasure(world: Erasing) -> None:
+    """It is told of, and keeps nobody from erasing other rows."""
+    erasure = erasure_of(world.erase())
+    world.area.put(f"erasures/{erasure}/00002.json", b"{")
+    for execute, status in ((False, "planned"), (True, "partial")):
+        report = world.erase(where="id = 4", execute=execute)
+        assert report.status == status and any(erasure in each for each in report.warnings)
+    assert 4 not in world.rows()
