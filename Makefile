@@ -76,6 +76,9 @@ build/lock/bin/uv: Makefile
 demo: install ## Write a table, expire its snapshots and show that it still reads the same
 	@$(BIN)/lakesweep demo
 
+# Each process that tests start, and each that runs tests, would compile the package and the tests anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Processes that run tests: one for each core, unless JOBS says otherwise.
 JOBS ?= auto
 

@@ -32,7 +32,7 @@ def in_a_bare_process(arguments: list[str], folder: Path) -> subprocess.Complete
         path.mkdir()
     env = {"HOME": str(home), "TMPDIR": str(temp), "AWS_PROFILE": "missing", "HTTP_PROXY": "http://127.0.0.1:9"}
     process = subprocess.run(
-        [sys.executable, "-B", *arguments],
+        [sys.executable, *arguments],
         check=False,
         capture_output=True,
         text=True,
