@@ -34,6 +34,7 @@ _MAGIC = b"LSSP"
 _VERSION = 1
 _DIGEST = 8
 _PLACE = Struct(">H")
+_NUMBERS = Struct(f">{SLOTS}I")
 
 
 class SpillWriter:
@@ -258,20 +259,22 @@ def _checked(
 
 
 def _numbers(column: Sequence[object]) -> tuple[int, ...]:
-    found = tuple(number for number in column if type(number) is int and 0 <= number <= MAX_SLOT_BYTES)
-    if len(found) != SLOTS or len(column) != SLOTS:
-        raise ValueError(f"{len(column)} numbers, {len(found)} of them in bounds; expected {SLOTS}")
+    found = tuple(number for number in column if type(number) is int)
+    if not (len(found) == len(column) == SLOTS and min(found) >= 0 and max(found) <= MAX_SLOT_BYTES):
+        raise ValueError(f"{len(column)} numbers; expected {SLOTS} from 0 to {MAX_SLOT_BYTES}")
     return found
 
 
 def _to_text(numbers: Sequence[int]) -> str:
     """Return numbers as text, about a byte and a half for each number that is like its neighbours."""
-    return b64encode(zlib.compress(b"".join(number.to_bytes(4, "big") for number in numbers), 9)).decode()
+    return b64encode(zlib.compress(_NUMBERS.pack(*numbers), 9)).decode()
 
 
-def _from_text(text: object) -> list[int]:
-    data = _unpacked(b64decode(str(text), validate=True), 4 * SLOTS)
-    return [int.from_bytes(data[start : start + 4], "big") for start in range(0, len(data), 4)]
+def _from_text(text: object) -> tuple[int, ...]:
+    data = _unpacked(b64decode(str(text), validate=True), _NUMBERS.size)
+    if len(data) != _NUMBERS.size:
+        raise ValueError(f"{len(data)} bytes of numbers; expected {_NUMBERS.size}")
+    return _NUMBERS.unpack(data)
 
 
 def _unpacked(data: bytes | memoryview, most: int) -> bytes:
