@@ -26,6 +26,7 @@ from tests.support.maintenance import assert_roots_readable
 from tests.support.memory_store import MemoryStore
 from tests.support.orphan_scene import DAY_MS, OrphanScene
 from tests.support.random_scene import OUTSIDE, fill
+from tests.support.sampling import seeds
 from tests.support.walk import WatchedStore, referenced_names
 
 SEED = 7
@@ -99,7 +100,7 @@ def test_one_plan_and_tasks_of_every_kind() -> None:
 
 @pytest.mark.parametrize("fate", FATES)
 def test_whatever_becomes_of_messages(fate: str) -> None:
-    for seed in range(15):
+    for seed in seeds(15, 5):
         scene, table, arguments = stage()
         scan = fan_out(scene, table, arguments, seed, trouble=FATES[fate])
         assert_right(scan, seed)
@@ -198,7 +199,7 @@ class Throttled(WrappingStore):
 
 
 def test_listings_are_throttled() -> None:
-    for seed in range(10):
+    for seed in seeds(10, 3):
         scene, table, arguments = stage()
         Throttled.random = Random(seed)
         scan = fan_out(
@@ -210,7 +211,7 @@ def test_listings_are_throttled() -> None:
 @pytest.mark.parametrize("fate", [Trouble(), ANY], ids=["calm", "all"])
 def test_two_scans_of_one_table_at_once(fate: Trouble) -> None:
     """Message by message, in any order. Both plan the same, and the index of segments is that of one of them."""
-    for seed in range(10):
+    for seed in seeds(10, 3):
         scene, table, arguments = stage()
         random = Random(seed)
         scans = [
@@ -281,7 +282,7 @@ def test_damaged_documents_never_make_another_plan(damage: str, record_property:
     The next scan, undamaged, ends right; it may meet segments that the first one left damaged.
     """
     ends: Counter[str] = Counter()
-    for seed in range(10):
+    for seed in seeds(10, 4):
         random = Random(f"{damage} {seed}")
         scene, table, arguments = stage()
         before = fan_out(scene, table, arguments, scan_id="earlier")
@@ -367,7 +368,7 @@ def test_what_may_not_be_read_ends_the_scan(what: str) -> None:
 
 def test_what_others_may_not_read_beside_the_table() -> None:
     """A root outside that is not this table's own: it is told of, as the local engine tells of it."""
-    for seed in range(20):
+    for seed in seeds(20, 8):
         scene, table, arguments = stage(seed)
         if arguments.owned_external:
             continue
@@ -386,7 +387,7 @@ def test_what_others_may_not_read_beside_the_table() -> None:
 
 def test_plans_are_carried_out() -> None:
     """By the way that all plans go. Nothing that a root needs goes, and the next scan finds nothing."""
-    for seed in range(12):
+    for seed in seeds(12, 4):
         scene, table, arguments = stage(seed, None)
         answer = answer_of(fan_out(scene, table, arguments))
         if answer.plan is None or answer.plan.is_empty:

@@ -102,6 +102,11 @@ def is_sampled() -> bool:
     return bool(os.environ.get(VARIABLE))
 
 
+def seeds(count: int, sampled: int) -> range:
+    """Return the seeds that one test tries in turn: `count` of them, or the first ones where a run takes a sample."""
+    return range(sampled if is_sampled() else count)
+
+
 def chosen(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """Return what is run of the tests that were found, in their order."""
     cases: dict[str, list[pytest.Item]] = defaultdict(list)

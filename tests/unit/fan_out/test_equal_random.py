@@ -16,6 +16,7 @@ from tests.support.engines_compared import Answer, ask, differences
 from tests.support.fan_out import ANY, CALM, fan_out_plan, small_limits
 from tests.support.orphan_scene import DAY_MS, OrphanScene
 from tests.support.random_scene import OUTSIDE, fill
+from tests.support.sampling import is_sampled
 from tests.support.walk import referenced_names
 
 SEEDS = int(os.environ.get("LAKESWEEP_FAN_OUT_SEEDS") or 40)
@@ -39,7 +40,7 @@ def test_engines_agree_on_random_tables(first: int, monkeypatch: pytest.MonkeyPa
 
     The local engine writes the quarantine first, then the fan-out, each from what the other wrote before.
     """
-    for seed in range(first, first + 10):
+    for seed in range(first, first + (4 if is_sampled() else 10)):
         random = Random(seed)
         scene = OrphanScene(external=random.choice((None, OUTSIDE)))
         arguments = OrphanArguments(

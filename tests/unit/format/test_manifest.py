@@ -21,6 +21,7 @@ from lakesweep.format.manifest import (
     read_manifest_list,
     read_names,
 )
+from tests.support.sampling import is_sampled
 
 from .samples import (
     EMPTY_ROW,
@@ -328,9 +329,9 @@ def test_every_cut_is_noticed(read: Reader, schema: Schema, records: list[Any], 
 
 @each_file
 def test_every_flip_is_noticed_or_decodes(read: Reader, schema: Schema, records: list[Any]) -> None:
-    for codec in ("null", "deflate", "zstandard"):
+    for first, codec in enumerate(("null", "deflate", "zstandard")):
         body = avro_file(schema, records[:1], codec)
-        for position in range(len(body)):
+        for position in range(first, len(body), 3) if is_sampled() else range(len(body)):
             for bit in {0, position % 7 + 1}:
                 changed = bytearray(body)
                 changed[position] ^= 1 << bit
