@@ -24,10 +24,11 @@ from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import discover
 from tests.differential.engine import RETAIN_EVERYTHING, Engine
+from tests.support.sampling import is_sampled
 
 pytestmark = pytest.mark.differential
 
-COUNT = int(os.environ.get("LAKESWEEP_TRAVEL_COUNT") or 30)
+COUNT = int(os.environ.get("LAKESWEEP_TRAVEL_COUNT") or (12 if is_sampled() else 30))
 FIRST_SEED = int(os.environ.get("LAKESWEEP_TRAVEL_SEED") or 20260101)
 TABLE = "travel.t"
 LEAST = -(1 << 63)

@@ -22,6 +22,7 @@ from tests.support.orphan_others import ACTS, DAY_MS, OrphanWorld
 from tests.support.others import Act
 from tests.support.paged_store import PagedStore
 from tests.support.reader import assert_all_readable
+from tests.support.sampling import seeds
 
 KEYS = 4
 """Names in a page of a listing."""
@@ -113,7 +114,7 @@ def test_whatever_others_do_nothing_that_a_root_needs_goes(
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_others_do_and_whatever_becomes_of_messages(seed: int) -> None:
     random = Random(seed)
-    for number in range(6):
+    for number in seeds(6, 2):
         setting, act = random.choice(races.SETTINGS), random.choice(ACTS)
         at, pace = random.randrange(1, 250), random.choice((1, 5, 20))
         played, _, _ = play(setting, act, at, pace, trouble=Trouble(0.1, 0.2, 0.2), seed=random.randrange(10**6))
