@@ -74,7 +74,9 @@ SYNONYMS = (
 
 SINGULAR = {"options": "option", "external_roots": "external_root"}
 """Names of objects and arrays in JSON. An option is repeated instead, so it names one of them."""
-OF_A_RULE = {"tables", "mode", "pause", "retention", "tags", "min_snapshots", "min_time_retained", "manifests"}
+OF_A_RULE = {
+    "tables", "mode", "pause", "retention", "tags", "min_snapshots", "min_time_retained", "manifests", "compaction",
+}  # fmt: skip
 """Keys of a policy's rule that no command has: they say for which tables, and what Lakesweep may do unattended."""
 
 

@@ -34,6 +34,7 @@ FOR_HELP = [
     "runs.parameters.age",
     "runs.parameters.commits",
     "runs.parameters.compaction",
+    "runs.parameters.erasure",
     "runs.parameters.manifests",
     "runs.parameters.parameter",
     "runs.parameters.partitions",
