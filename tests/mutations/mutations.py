@@ -811,6 +811,13 @@ MUTATIONS = (
         "unit/operations/erasure/test_old_caches.py::test_old_versions_of_the_cache",
     ),
     Mutation(
+        "an erasure goes on with the rows of somebody else",
+        "operations/erasure/places/tainted",
+        "return found.marks[name] != mark",
+        "return False",
+        "unit/operations/erasure/test_erase.py::test_another_value_of_the_condition",
+    ),
+    Mutation(
         "a run that rewrote files is undone as if it had written vectors",
         "operations/undo/committed",
         'if commits.get("rewritten") is not None:',

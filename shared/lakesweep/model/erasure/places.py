@@ -66,6 +66,8 @@ class ErasedFiles:
     """Paths of roots, lists and manifests that could not be read: files that only they name are not known."""
     heads: Mapping[str, str] = field(default_factory=dict)
     """Branch -> its newest snapshot, as `head_of` says it, "" for none."""
+    marks: Mapping[str, str] = field(default_factory=dict)
+    """Name of a file that was searched -> a hash of the positions of such rows: another condition has other ones."""
     open: frozenset[str] = frozenset()
     """Branches whose newest snapshot needed a tainted file, so that later commits may copy its rows."""
 
@@ -86,6 +88,7 @@ class ErasedFiles:
             self.searched_files + other.searched_files,
             other.unread,
             other.heads,
+            {**other.marks, **self.marks},
             other.open,
         )
 
@@ -102,6 +105,7 @@ class ErasedFiles:
             "searched_files": self.searched_files,
             "unread": list(self.unread),
             "heads": dict(sorted(self.heads.items())),
+            "marks": dict(sorted(self.marks.items())),
             "open": sorted(self.open),
         }
 
@@ -123,12 +127,13 @@ def erased_files_of(document: object, path: str) -> ErasedFiles:
     """
     found = document if isinstance(document, dict) else {}
     numbers = {key: found.get(key) for key in ("searched_ms", "rows", "searched_files")}
-    heads = found.get("heads")
+    heads, marks = found.get("heads"), found.get("marks")
     if not (
         all(type(each) is int and each >= 0 for each in numbers.values())
         and isinstance(found.get("may_hold"), dict)
         and isinstance(heads, dict)
-        and all(isinstance(each, str) for pair in heads.items() for each in pair)
+        and isinstance(marks, dict)
+        and all(isinstance(each, str) for pair in (*heads.items(), *marks.items()) for each in pair)
     ):
         raise FormatError(f"{path}: expected the files of an erasure, found other fields")
     may_hold: dict[str, Reason] = {}
@@ -144,6 +149,7 @@ def erased_files_of(document: object, path: str) -> ErasedFiles:
         searched_files=found["searched_files"],
         unread=tuple(_texts(found.get("unread"), path)),
         heads=heads,
+        marks=marks,
         open=frozenset(_texts(found.get("open"), path)),
     )
 

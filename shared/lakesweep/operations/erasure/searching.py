@@ -41,7 +41,7 @@ class Searching:
         self._known = frozenset(refs)
         if known and all(_is_one_of(documents.get(ref.path), uuids) for ref in fresh):
             return False
-        more = tainted_files(view, self.where, self.engine)
+        more = tainted_files(view, self.where, self.engine, None if known or self.found is None else self.found.marks)
         before, self.found = self.found, more if self.found is None else self.found | more
         return before is None or self.found.names != before.names
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from lakesweep.control.erasures import erasure_ids
 from lakesweep.control.reports import load_report
 from lakesweep.errors import LeaseHeldError, UsageError
 from lakesweep.model.report import RunReport
@@ -276,3 +277,17 @@ def test_a_damaged_record_of_another_erasure(world: Erasing) -> None:
         report = world.erase(where="id = 4", execute=execute)
         assert report.status == status and any(erasure in each for each in report.warnings)
     assert 4 not in world.rows()
+
+
+@pytest.mark.parametrize("other", ["id = 3", "id = 2", "id = 4"])
+def test_another_value_of_the_condition(world: Erasing, other: str) -> None:
+    """The record has no value, but the rows of another one are at other places of the same files."""
+    with pytest.raises(ProcessDeathError):
+        world.erase(DyingSwitch(lambda name: name.startswith("table put")))
+    world.wait()
+    (erasure,) = erasure_ids(world.area)
+    for execute in (False, True):
+        refusal = world.finish(erasure, where=other, execute=execute).refusal
+        assert refusal is not None and refusal.code == "other_condition"
+    assert world.rows() == [1, 2, 3, 4, PERSON, PERSON]
+    assert world.finish(erasure, where=WHERE).status == "partial" and world.rows() == [1, 2, 3, 4]

@@ -1,5 +1,6 @@
 """Search data files as they are, without deletion vectors. A file that cannot be read stops no other one."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,6 +20,8 @@ class RawSearch:
 
     rows: dict[str, int] = field(default_factory=dict)
     """Name of a file -> how many rows of the condition it has; files without such rows are left out."""
+    marks: dict[str, str] = field(default_factory=dict)
+    """Name of such a file -> a hash of the positions of these rows."""
     failed: dict[str, Reason] = field(default_factory=dict)
     """Name of a file that cannot be read -> why."""
 
@@ -48,6 +51,7 @@ def search_raw(engine: RowsEngine, plan: ReadPlan, files: Sequence[ReadFile]) ->
                 pending += [part[half:], part[:half]]
             continue
         found.rows |= {base_name(match.path): match.count for match in matches}
+        found.marks |= {base_name(match.path): hashlib.sha256(match.blob).hexdigest()[:32] for match in matches}
     return found
 
 

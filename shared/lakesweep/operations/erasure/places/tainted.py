@@ -46,7 +46,9 @@ _AT_ONCE = 4_096
 _SPLIT_BYTES, _OPEN_COST_BYTES = 128 << 20, 4 << 20
 
 
-def tainted_files(view: TableView, where: Where, engine: RowsEngine) -> ErasedFiles:
+def tainted_files(
+    view: TableView, where: Where, engine: RowsEngine, marks: Mapping[str, str] | None = None
+) -> ErasedFiles:
     """Return the data files of all roots of all branches that have rows of a condition, or may have some.
 
     To know what a commit has left behind, search after the commit: until then others may copy rows into new files.
@@ -55,12 +57,22 @@ def tainted_files(view: TableView, where: Where, engine: RowsEngine) -> ErasedFi
         view: The table, with all of its roots.
         where: The condition, on the columns of the latest schema of the view's branch.
         engine: Searches data files.
+        marks: What an earlier search found by the same condition; see `ErasedFiles.marks`.
 
     Raises:
-        RefusedError: The partitions of the view's branch cannot be read.
+        RefusedError: The partitions of the view's branch cannot be read, or an earlier search found other rows in a
+            file, so the condition was another one (`other_condition`).
         StorageError: A request failed, and the file was neither absent nor forbidden.
     """
-    return _Search(view, where, engine).result()
+    search = _Search(view, where, engine)
+    found = search.result()
+    if any(search.contradicts(found, name, mark) for name, mark in (marks or {}).items()):
+        raise RefusedError(
+            f"table {view.table.ref}: an earlier search found other rows in the same files; expected the same "
+            "condition, with the same values",
+            code="other_condition",
+        )
+    return found
 
 
 class _Search:
@@ -83,6 +95,7 @@ class _Search:
         """Branch and partition -> whether a condition on partition keys is true there."""
         self._external: tuple[str, ...] | None = None
         self._holds: set[str] = set()
+        self._marks: dict[str, str] = {}
         self._may_hold: dict[str, Reason] = {}
         self._unread: set[str] = set()
         self._rows = self._searched = 0
@@ -113,8 +126,15 @@ class _Search:
             searched_files=self._searched,
             unread=tuple(sorted(self._unread)),
             heads=dict.fromkeys(view.listing.branches, "") | {b: head_of(r.snapshot) for b, r in newest.items()},
+            marks=self._marks,
             open=frozenset(branch for branch, files in self._in_newest.items() if files.overlaps(tainted)),
         )
+
+    def contradicts(self, found: ErasedFiles, name: str, mark: str) -> bool:
+        """Tell whether this search found something else in a file, which never changes, than an earlier one."""
+        if name in found.marks:
+            return found.marks[name] != mark
+        return name not in found.names and any(name_hash(name) in files for files in self._needed.values())
 
     def _newest(self, roots: Sequence[Root]) -> dict[str, Root]:
         """Return branch -> its newest snapshot."""
@@ -213,6 +233,7 @@ class _Search:
         self._searched += len(files)
         found = search_raw(self._engine, replace(plan, external_roots=roots), files)
         self._holds |= found.rows.keys()
+        self._marks |= found.marks
         self._rows += sum(found.rows.values())
         self._may_hold = {**found.failed, **self._may_hold}
 
