@@ -88,5 +88,5 @@ def _doubts(erasure: Erasure, erased: ErasedFiles) -> Iterator[str]:
     if erased.unread:
         yield f"which files had such rows that only these name, which could not be read: {', '.join(erased.unread)}"
     if any(isinstance(each.fact, Searched) for each in erasure.entries):
-        yield "rows that came after the last search"
+        yield "rows that came after the last search, or that a rollback brought back since"
     yield "copies outside this table: exports, other tables, replicas and backups of the bucket, logs of other programs"
