@@ -61,7 +61,7 @@ def load_erasure(area: ControlArea, run_id: str) -> Erasure:
     if not found:
         raise RefusedError(
             f"table {area.table}: expected an erasure with the id {run_id[:200]!r}, found none; lakesweep runs TABLE "
-            "lists the runs",
+            "lists the runs of this control location",
             code="no_such_run",
         )
     erasure = Erasure(run_id, area.table, "")

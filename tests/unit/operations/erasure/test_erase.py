@@ -69,6 +69,9 @@ def test_a_tag_is_named_and_kept(world: Erasing) -> None:
     report = world.finish(erasure)
     (place,) = (each for each in found(report).places if (each.kind, each.state) == ("tag", "there"))
     assert report.status == "partial" and (place.words, place.ends) == ("tag month-end", "delete-tag")
+    assert [each.ends for each in found(report).places if (each.kind, each.state) == ("data_file", "there")] == [
+        "delete-tag"
+    ]
     world.run("delete-tag", tag="month-end")
     assert world.finish(erasure).status == "done" and world.marked() == set()
 

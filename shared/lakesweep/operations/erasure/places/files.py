@@ -7,7 +7,7 @@ from lakesweep.errors import RefusedError
 from lakesweep.model.erasure.places import REASONS, Kind, Place, State
 from lakesweep.model.roots import base_name
 from lakesweep.operations.erasure.places.listed import Objects
-from lakesweep.operations.erasure.places.scene import EXPIRE, ORPHANS, Scene
+from lakesweep.operations.erasure.places.scene import ENDS, EXPIRE, ORPHANS, Scene
 from lakesweep.storage.open import noncurrent_days
 from lakesweep.table.documents import read_all_schemas
 from lakesweep.table.stores import declared_roots
@@ -84,7 +84,7 @@ def _data_files(scene: Scene) -> Iterator[Place]:
             paths=scene.paths(paths),
             until=None if until is None else until.says,
             until_ms=None if until is None else until.at_ms,
-            ends=EXPIRE if is_needed else ORPHANS,
+            ends=" and ".join(sorted({ENDS[ref.kind] for ref in refs}, reverse=True)) or ORPHANS,
             why="; ".join(reasons) or None,
         )
     if not groups:

@@ -1,15 +1,14 @@
 """Which roots need tainted files."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from lakesweep.model.erasure.places import Kind, Place, State
 from lakesweep.model.roots import MAIN, RootRef
 from lakesweep.operations.erasure.places.copies import roots_with_copies
 from lakesweep.operations.erasure.places.listed import SAMPLE
-from lakesweep.operations.erasure.places.scene import EXPIRE, Scene, in_words
+from lakesweep.operations.erasure.places.scene import ENDS, Scene, in_words
 
-_ENDS: Mapping[str, str] = {"snapshot": EXPIRE, "changelog": "expire-changelogs", "tag": "delete-tag"}
 _KINDS: tuple[Kind, ...] = ("snapshot", "changelog", "tag")
 
 
@@ -62,6 +61,6 @@ def _place(scene: Scene, found: Sequence[RootRef], state: State, *, may_copy: bo
         paths=tuple(ref.path for ref in found[:SAMPLE]),
         until=None if until is None else until.says,
         until_ms=None if until is None else until.at_ms,
-        ends=_ENDS[last.kind] if last.branch == MAIN else f"{_ENDS[last.kind]} or delete-branch",
+        ends=ENDS[last.kind] if last.branch == MAIN else f"{ENDS[last.kind]} or delete-branch",
         why=why,
     )

@@ -1,6 +1,6 @@
 """What a look has found, and how long roots are kept, for those who name the places."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakesweep.model.commits.root_words import roots_in_words
@@ -13,6 +13,8 @@ from lakesweep.operations.rows.shown import untils_of
 from lakesweep.runs.view import TableView
 
 EXPIRE, COMPACT, ORPHANS = "expire-snapshots", "compact-manifest", "remove-orphan-files"
+ENDS: Mapping[str, str] = {"snapshot": EXPIRE, "changelog": "expire-changelogs", "tag": "delete-tag"}
+"""What ends a root, by its kind."""
 
 
 @dataclass(slots=True)
