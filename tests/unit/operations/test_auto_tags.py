@@ -648,5 +648,5 @@ class TestState:
         world.commit("12:10")
         world.settle()
         (state,) = [entry.key for entry in world.control.list("") if entry.key.endswith("state.json")]
-        world.control.put(state, world.control.read(state).data.replace(b'"format_version": 7', b'"format_version": 6'))
+        world.control.put(state, world.control.read(state).data.replace(b'"format_version": 8', b'"format_version": 7'))
         assert world.maintain().steps
