@@ -127,6 +127,7 @@ def kept_rows(
     batch_rows: int = BATCH_ROWS,
     *,
     is_whole: bool = False,
+    most_bytes: int | None = None,
 ) -> Iterator[tuple[int, Any, Any]]:
     """Yield the rows of a file that readers see, before the condition.
 
@@ -137,6 +138,7 @@ def kept_rows(
         vector: Its deletion vector.
         batch_rows: The most rows of a batch, if the file is a Parquet file.
         is_whole: See `ObjectFile`.
+        most_bytes: See `parquet_batches`.
 
     Yields:
         The position of a batch's first row, which of its rows are kept (`None`: all), and the kept rows as a record
@@ -148,7 +150,7 @@ def kept_rows(
     store, key = stores.resolve(file.path)
     source = ObjectFile(store, key, file.size_bytes, is_whole=is_whole)
     schema = arrow_schema(plan.read_columns)
-    for first, batch in _batches(plan, file, source, _physical(plan, wanted), batch_rows):
+    for first, batch in _batches(plan, file, source, _physical(plan, wanted), batch_rows, most_bytes):
         kept = _kept(plan, batch, first, vector)
         left = batch if kept is None else batch.filter(kept)
         if left.num_rows:
@@ -157,18 +159,23 @@ def kept_rows(
 
 
 def _batches(
-    plan: ReadPlan, file: ReadFile, source: ObjectFile, fields: Sequence[DataField], batch_rows: int
+    plan: ReadPlan,
+    file: ReadFile,
+    source: ObjectFile,
+    fields: Sequence[DataField],
+    batch_rows: int,
+    most_bytes: int | None,
 ) -> Iterator[tuple[int, Any]]:
     if file.format != "parquet":
         return _READERS[file.format](source, file, fields)
     where = plan.where
     if where is None:
-        return parquet_batches(source, file, fields, None, batch_rows)
+        return parquet_batches(source, file, fields, None, batch_rows, most_bytes)
 
     def choose(rows: int, ranges: Mapping[str, ColumnRange]) -> bool:
         return may_match(where, plan, file, rows, ranges)
 
-    return parquet_batches(source, file, fields, choose, batch_rows)
+    return parquet_batches(source, file, fields, choose, batch_rows, most_bytes)
 
 
 def _matching(plan: ReadPlan, batch: Any) -> Iterator[Any]:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from io import RawIOBase
 from typing import Any
 
-from lakesweep.errors import FormatError, MaintenanceError
+from lakesweep.errors import FormatError, MaintenanceError, UnsupportedFormatError
 from lakesweep.format.values.binary_row import Timestamp
 from lakesweep.format.values.data_type import DataField, DataType
 from lakesweep.format.values.json_document import shorten
@@ -31,6 +31,7 @@ def parquet_batches(
     fields: Sequence[DataField],
     choose: Choose | None = None,
     batch_rows: int = BATCH_ROWS,
+    most_bytes: int | None = None,
 ) -> Iterator[tuple[int, Any]]:
     """Yield record batches with the position of their first row.
 
@@ -40,8 +41,10 @@ def parquet_batches(
         fields: The file's own columns that are wanted. None of them: batches have rows without columns.
         choose: Chooses row groups; by default all are read.
         batch_rows: The most rows of a batch.
+        most_bytes: The most bytes that a column of a row group may have when it is unpacked; `None`: any number.
 
     Raises:
+        UnsupportedFormatError: A column of a row group is larger than `most_bytes`.
         FormatError: The file is damaged, has another number of rows, or lacks a column.
         StorageError: A read failed.
     """
@@ -64,6 +67,8 @@ def parquet_batches(
                 if choose is not None and not choose(group.num_rows, _ranges(group, reader.schema_arrow, fields)):
                     first = end
                     continue
+                if most_bytes is not None:
+                    _check_size(group, most_bytes, f"{file.path}, row group {number}")
                 if far and micros is None:
                     micros = files.enter_context(parquet.ParquetFile(source, coerce_int96_timestamp_unit="us"))
                 if micros is not None:
@@ -91,6 +96,21 @@ def check_columns(names: Sequence[str], found: Sequence[str], path: str) -> None
     for name in names:
         if found.count(name) != 1:
             raise FormatError(f"{path}: expected one column {name}, as its schema states, found {found.count(name)}")
+
+
+def _check_size(group: Any, most_bytes: int, place: str) -> None:
+    """Make sure that the columns of a row group fit into memory.
+
+    Raises:
+        UnsupportedFormatError: One of them does not.
+    """
+    for number in range(group.num_columns):
+        column = group.column(number)
+        if column.total_uncompressed_size > most_bytes:
+            raise UnsupportedFormatError(
+                f"{place}: expected at most {most_bytes} bytes of the column {column.path_in_schema}, found "
+                f"{column.total_uncompressed_size}, which are too many for the memory of one task"
+            )
 
 
 def _nanoseconds(schema: Any, names: Sequence[str]) -> list[str]:

@@ -29,6 +29,8 @@ _AHEAD_BYTES = 32 << 20
 """So much is read at a time, and kept in memory."""
 _BATCH_BYTES = 1 << 20
 """So much of a file becomes a batch, or fewer bytes."""
+MOST_COLUMN_BYTES = 1 << 30
+"""A larger column of a row group is not rewritten: one value may take all of it, and more than once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ def rewrite_bin(
     Raises:
         RefusedError: A data file does not exist (`missing_data_file`), a vector contradicts it (`corrupt_vectors`), or
             a value has no place in the latest schema.
+        UnsupportedFormatError: A Parquet file has values too large for the memory of a task.
         FormatError: A file is damaged, or has another number of rows than metadata state.
         StorageError: A request failed. Some new files may exist; they are orphans.
     """
@@ -98,7 +101,8 @@ def rewrite_bin(
         vector, is_small = vectors.get(file.path), file.size_bytes <= _SMALL_BYTES
         batch_rows = max(1, min(BATCH_ROWS, _BATCH_BYTES * file.rows // max(1, file.size_bytes)))
         try:
-            for _, _, batch in kept_rows(stores, plan, file, vector, batch_rows, is_whole=is_small):
+            kept = kept_rows(stores, plan, file, vector, batch_rows, is_whole=is_small, most_bytes=MOST_COLUMN_BYTES)
+            for _, _, batch in kept:
                 yield batch
         except ObjectNotFoundError as error:
             raise missing_file(plan, file) from error

@@ -1,6 +1,7 @@
 """Damage and odd values that a compaction meets: one clear sentence and nothing lost, or the same rows."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -16,6 +17,7 @@ from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.compaction.arguments import CompactArguments
 from lakesweep.operations.compaction.compact import compact
+from lakesweep.operations.writing import rewriting
 from tests.support.deleting import DECLARED, DeletingTable
 from tests.support.row_damage import DAMAGES, scene
 from tests.support.row_world import RowWorld, compacted
@@ -141,6 +143,22 @@ def test_texts_of_many_megabytes(tmp_path: Path) -> None:
     assert report.status == "done", report
     assert {row["id"]: hash(row["text"]) for row in table.rows()} == before
     assert {row["id"]: hash(row["text"]) for row in table.rows_of_pypaimon()} == before
+
+
+def test_texts_larger_than_the_memory_of_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small in the file, since a dictionary has them once and they are packed, and refused before they are unpacked."""
+    monkeypatch.setattr(rewriting, "MOST_COLUMN_BYTES", 2 << 20)
+    columns = pa.schema([("id", pa.int64()), ("text", pa.string())])
+    table = DeletingTable(tmp_path, partition_keys=(), columns=columns)
+    for number in range(2):
+        table.append({"id": 10 * number + each, "text": "x" * (3 << 20)} for each in range(3))
+    before = table.keys()
+    report = run(table)
+    assert report.status == "refused" and report.refusal is not None, report
+    assert report.refusal.code == "unsupported"
+    expected = r"row group 0: expected at most 2097152 bytes of the column text, found \d{7}, which are too many"
+    assert re.search(expected, report.refusal.message), report.refusal.message
+    assert table.keys() == before
 
 
 @pytest.mark.parametrize("format_", ["orc", "avro"])
