@@ -4,7 +4,8 @@ Python runs this module as it starts. `LAKESWEEP_TEST_FAULTS` names a folder wit
 come, called `<what> <kind>`: what happens right after a worker has written its first part of a kind. Whoever takes the
 file away first has the fault. `again <kind>` tells that a later attempt of a task wrote one.
 
-Of `delete_rows`, `match` is what a task has found in its first data file, and `index` an index file.
+Of `delete_rows`, `match` is what a task has found in its first data file, and `index` an index file. `rewrite` is a bin
+of data files that was rewritten.
 """
 
 import os
@@ -82,9 +83,24 @@ def _install_of_rows(faults: Path) -> None:
     tasks.match_split, tasks.write_group = broken_match, broken_write
 
 
+def _install_of_rewriting(faults: Path) -> None:
+    from lakesweep.spark.rows import rewriting
+
+    rewrite_bin = rewriting.rewrite_bin
+
+    def broken(*args: Any) -> Any:
+        made = rewrite_bin(*args)
+        _made("rewrite", faults)
+        return made
+
+    rewriting.rewrite_bin = broken
+
+
 if "LAKESWEEP_TEST_FAULTS" in os.environ:
     _faults = Path(os.environ["LAKESWEEP_TEST_FAULTS"])
     if any(each.name.endswith((" match", " index")) for each in _faults.iterdir()):
         _install_of_rows(_faults)
+    elif any(each.name.endswith(" rewrite") for each in _faults.iterdir()):
+        _install_of_rewriting(_faults)
     else:
         _install(_faults)
