@@ -14,6 +14,7 @@ from lakesweep.operations.branches import create as create_branch
 from lakesweep.operations.branches import delete as delete_branch
 from lakesweep.operations.branches import fast_forward, rollback
 from lakesweep.operations.compaction import compact
+from lakesweep.operations.erasure import task as erase
 from lakesweep.operations.maintenance import maintain
 from lakesweep.operations.manifests import execution as compact_manifest
 from lakesweep.operations.orphans import local as remove_orphan_files
@@ -82,7 +83,7 @@ def test_every_operation_is_declared_once() -> None:
         *(remove_orphan_files.OPERATION, create_tag.CREATE, create_tag.REPLACE, rename_tag.OPERATION),
         *(delete_tag.OPERATION, expire_tags.OPERATION, tag_steps.OPERATION, rollback.OPERATION),
         *(drop_partition.OPERATION, truncate.OPERATION, expire_partitions.OPERATION),
-        *(delete_rows.OPERATION, compact.OPERATION, compact_manifest.OPERATION),
+        *(delete_rows.OPERATION, erase.OPERATION, compact.OPERATION, compact_manifest.OPERATION),
         *(remove_unexisting_files.OPERATION, remove_unexisting_manifests.OPERATION, repair_hints.OPERATION),
         dangling.OPERATION,
         *(create_branch.OPERATION, delete_branch.OPERATION, fast_forward.OPERATION, undo.OPERATION, maintain.OPERATION),
