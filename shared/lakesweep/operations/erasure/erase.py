@@ -18,14 +18,12 @@ from dataclasses import replace
 from lakesweep.control.erasures import load_erasure
 from lakesweep.errors import RefusedError
 from lakesweep.model.commits.rows import RowsReport
-from lakesweep.model.erasure.places import ErasedFiles
 from lakesweep.model.erasure.record import Erasure
 from lakesweep.model.report import RunReport, Status
 from lakesweep.operations.erasure.arguments import EraseArguments
 from lakesweep.operations.erasure.execution import Execution
 from lakesweep.operations.erasure.expiry import expire
-from lakesweep.operations.erasure.facts import clean_ms, erased_id, erased_ms, keys_of, shown, union_of
-from lakesweep.operations.erasure.places.look import look
+from lakesweep.operations.erasure.facts import BACK, keys_of, looked, may_be_back, shown, union_of
 from lakesweep.operations.erasure.recording import check_condition, is_carried_out, unfinished
 from lakesweep.operations.erasure.task import OPERATION, Task, task_of
 from lakesweep.operations.rows.delete_rows import delete_rows
@@ -110,17 +108,12 @@ def _planned(
         steps.append(delete_rows(table, task.rows, execute=False, engine=table.rows_engine))
         if begun is None and table.area is not None:
             warnings += unfinished(table.area, str(task.where))
-    if begun is not None:
+    if begun is not None and may_be_back(view, begun, erased):
+        warnings.append(BACK)
+    elif begun is not None:
         steps += expire(table, view, execute=False)
     keys = keys_of(begun) if task is None else task.keys
-    places = look(
-        view,
-        erased or ErasedFiles(0),
-        erased_ms=erased_ms(begun),
-        erased_id=erased_id(begun),
-        clean_ms=clean_ms(begun),
-        keys=keys,
-    )
+    places = looked(view, begun, erased, keys)
     is_planned = (
         erased is not None and bool(erased.names or erased.unread)
         if begun is None

@@ -16,9 +16,7 @@ from lakesweep.operations.compaction.compact import compact
 from lakesweep.operations.compaction.execution import BINS_LOST
 from lakesweep.operations.erasure.arguments import EraseArguments
 from lakesweep.operations.erasure.expiry import expire
-from lakesweep.operations.erasure.facts import clean_ms, erased_id, erased_ms, keys_of, shown, union_of
-from lakesweep.operations.erasure.places.copies import came_back
-from lakesweep.operations.erasure.places.look import look
+from lakesweep.operations.erasure.facts import BACK, keys_of, looked, may_be_back, shown, union_of
 from lakesweep.operations.erasure.recording import Recording, changed, check_condition, is_carried_out, unfinished
 from lakesweep.operations.erasure.task import OPERATION, Task
 from lakesweep.operations.manifests.arguments import CompactManifestArguments
@@ -35,10 +33,6 @@ _ALL = 1 << 62
 """A limit that no table reaches."""
 _TIMES = 3
 """How often files are rewritten whose former attempt another writer has overtaken."""
-_BACK = (
-    "a rollback may have brought the rows back since the search, so nothing expires; run --finish again with the "
-    "condition, which searches and erases them"
-)
 _WELL: tuple[Status, ...] = ("done", "nothing_to_do")
 
 
@@ -151,18 +145,14 @@ class Execution:
             self._stopped = report.refusal or Refusal(report.status, f"{report.operation} ended as {report.status}")
 
     def _expire(self) -> None:
-        if self._came_back():
-            self._warnings.append(_BACK)
+        view, erasure = self._now(), self._recording.erasure
+        if may_be_back(view, erasure, union_of(erasure)):
+            self._warnings.append(BACK)
             return
-        for report in expire(self._table, self._now(), execute=True):
+        for report in expire(self._table, view, execute=True):
             self._steps.append(report)
             if (made := changed(report)).files:
                 self._recording.add(made)
-
-    def _came_back(self) -> bool:
-        """Tell whether nobody has searched files that may have the rows again. What expires then tells no more."""
-        erasure, found = self._recording.erasure, union_of(self._recording.erasure)
-        return found is not None and came_back(self._now(), found, erased_ms(erasure), erased_id(erasure))
 
     def _has_failed_at_once(self) -> bool:
         return bool(self._steps) and self._steps[-1].status in ("refused", "stale") and not self._made
@@ -170,14 +160,7 @@ class Execution:
     def _look(self) -> tuple[Place, ...]:
         erasure = self._recording.erasure
         keys = self._task.keys if self._task is not None else keys_of(erasure)
-        places = look(
-            self._now(),
-            union_of(erasure) or ErasedFiles(0),
-            erased_ms=erased_ms(erasure),
-            erased_id=erased_id(erasure),
-            clean_ms=clean_ms(erasure),
-            keys=keys,
-        )
+        places = looked(self._now(), erasure, union_of(erasure), keys)
         self._recording.add(Looked(places))
         return places
 

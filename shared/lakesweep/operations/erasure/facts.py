@@ -1,15 +1,23 @@
 """What the record of an erasure says, and this call, put together for a report."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import reduce
 from operator import or_
 
 from lakesweep.model.commits.erasure import ErasureReport, remaining
 from lakesweep.model.erasure.places import OLD_CACHES, ErasedFiles, Place
 from lakesweep.model.erasure.record import Changed, Erasure, Looked, Searched
+from lakesweep.operations.erasure.places.copies import came_back
+from lakesweep.operations.erasure.places.look import look
 from lakesweep.operations.erasure.recording import COMMITS
 from lakesweep.operations.erasure.task import Task
 from lakesweep.runs.committing.catalog import Catalog
+from lakesweep.runs.view import TableView
+
+BACK = (
+    "a rollback may have brought the rows back since the search, so nothing expires; run --finish again with the "
+    "condition, which searches and erases them"
+)
 
 
 def union_of(erasure: Erasure | None) -> ErasedFiles | None:
@@ -54,6 +62,25 @@ def clean_ms(erasure: Erasure | None) -> int | None:
         elif found is None:
             found = entry.at_ms
     return found
+
+
+def looked(
+    view: TableView, erasure: Erasure | None, erased: ErasedFiles | None, keys: Collection[str]
+) -> tuple[Place, ...]:
+    """Look at every place, by what the record says; see `look`."""
+    return look(
+        view,
+        erased or ErasedFiles(0),
+        erased_ms=erased_ms(erasure),
+        erased_id=erased_id(erasure),
+        clean_ms=clean_ms(erasure),
+        keys=keys,
+    )
+
+
+def may_be_back(view: TableView, erasure: Erasure, erased: ErasedFiles | None) -> bool:
+    """Tell whether nobody has searched files that may have the rows again. What expires then tells no more."""
+    return erased is not None and came_back(view, erased, erased_ms(erasure), erased_id(erasure))
 
 
 def shown(

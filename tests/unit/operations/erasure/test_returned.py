@@ -21,6 +21,8 @@ def test_rows_that_a_rollback_brought_back(is_latest: bool) -> None:
     for path in world.keys("tag/"):
         world.store.delete(delete_all([path]))
     world.later()
+    planned = world.finish(erasure, execute=False)
+    assert not planned.steps and any("rollback" in each for each in planned.warnings), "it plans what it would do"
     report = world.finish(erasure)
     assert PERSON in world.rows() and report.status == "partial", found(report).places
     assert any("rollback" in each for each in report.warnings)
