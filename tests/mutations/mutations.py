@@ -750,8 +750,8 @@ MUTATIONS = (
     Mutation(
         "a rewritten file keeps the rows of the condition",
         "operations/writing/rewriting",
-        "vectors[file.path] = gone if",
-        "vectors[file.path] = vector_of((), 32) if",
+        "vectors[file.path] = read_vector(blob, None, file.path)",
+        "read_vector(blob, None, file.path)",
         "unit/operations/rows/test_copies.py::test_rows_go_and_the_others_stay",
     ),
     Mutation(

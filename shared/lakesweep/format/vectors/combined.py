@@ -27,11 +27,6 @@ def union(one: DeletionVector, positions: DeletionVector) -> DeletionVector:
     return _vector_of_bitmaps(merged, one.width)
 
 
-def both(one: DeletionVector, other: DeletionVector) -> DeletionVector:
-    """Return a vector with all positions of two vectors, in the wider width of the two; see `union`."""
-    return union(one, other) if one.width >= other.width else union(other, one)
-
-
 def without(one: DeletionVector, positions: DeletionVector) -> DeletionVector | None:
     """Return the first vector without the positions of the second, in the width of the first; None if none is left.
 

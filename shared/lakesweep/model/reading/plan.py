@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from lakesweep.format.row_entries import RowEntry
 from lakesweep.format.values.binary_row import decode_row
 from lakesweep.format.values.data_type import DataField, DataType
 from lakesweep.model.vectors import LocatedVector
@@ -53,6 +54,31 @@ class ReadFile(NamedTuple):
     """The smallest sequence number of its rows."""
     created_ms: int | None = None
     """When it was written, as the writer's clock says without its zone; `None`: unknown."""
+
+    @classmethod
+    def of(cls, each: RowEntry, path: str, vector: LocatedVector | None = None) -> "ReadFile":
+        """Return the data file of a manifest's entry.
+
+        Args:
+            each: The entry.
+            path: The path of the file; see `TablePaths.data_file`.
+            vector: Its vector.
+        """
+        entry = each.entry
+        return cls(
+            path=path,
+            size_bytes=entry.file_size,
+            rows=entry.row_count,
+            format=entry.file_name[entry.file_name.rfind(".") + 1 :].lower(),
+            schema_id=each.schema_id,
+            level=entry.level,
+            bucket=entry.bucket,
+            partition=entry.partition,
+            vector=vector,
+            write_cols=each.write_cols,
+            min_sequence=each.min_sequence,
+            created_ms=each.created_ms,
+        )
 
     @property
     def vector_key(self) -> tuple[bytes, int, str]:

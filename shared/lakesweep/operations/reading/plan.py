@@ -30,7 +30,7 @@ from lakesweep.model.reading.visible import (
     check_raw,
     skips_level_0,
 )
-from lakesweep.model.roots import BranchListing, Root
+from lakesweep.model.roots import BranchListing, Root, base_name
 from lakesweep.model.vectors import LocatedVector
 from lakesweep.model.where.facts import ColumnFacts
 from lakesweep.model.where.where import Where, parse_where
@@ -258,31 +258,23 @@ def _files(
         vector = located.get((entry.partition, entry.bucket, entry.file_name)) if located else None
         if vector is not None:
             check_rows(store, vector, entry)
-        file = ReadFile(
-            path=paths.data_file(entry),
-            size_bytes=entry.file_size,
-            rows=entry.row_count,
-            format=_format(store, entry.file_name),
-            schema_id=each.schema_id,
-            level=entry.level,
-            bucket=entry.bucket,
-            partition=entry.partition,
-            vector=vector,
-            write_cols=each.write_cols,
-            min_sequence=each.min_sequence,
-            created_ms=each.created_ms,
-        )
+        file = ReadFile.of(each, paths.data_file(entry), vector)
+        _check_format(store, file)
         yield each, file
 
 
-def _format(store: Store, name: str) -> str:
-    suffix = name[name.rfind(".") + 1 :].lower()
-    if suffix not in FORMATS or name.endswith(f".blob.{suffix}") or ".vector." in name:
+def is_readable(file: ReadFile) -> bool:
+    """Tell by its name whether a data file has rows in a format that Lakesweep reads."""
+    name = base_name(file.path)
+    return file.format in FORMATS and not name.endswith(f".blob.{file.format}") and ".vector." not in name
+
+
+def _check_format(store: Store, file: ReadFile) -> None:
+    if not is_readable(file):
         raise RefusedError(
-            f"table {store.location}: expected data files in Parquet, ORC or Avro, found {name}",
+            f"table {store.location}: expected data files in Parquet, ORC or Avro, found {base_name(file.path)}",
             code="unsupported_file_format",
         )
-    return suffix
 
 
 def _schemas(

@@ -196,24 +196,13 @@ class RowsInRoots:
                 self._may_show |= pending
 
     def _may_match(self, each: RowEntry, roots: int) -> bool:
-        plan, entry = self._plan, each.entry
+        plan = self._plan
         assert plan.where is not None
         branches = {root.ref.branch for root in self._holders.roots_in(roots)}
         fields = self._schemas.fields(branches, each.schema_id)
         if fields is None:
             return True
-        file = ReadFile(
-            path=entry.file_name,
-            size_bytes=entry.file_size,
-            rows=entry.row_count,
-            format=entry.file_name.rpartition(".")[2].lower(),
-            schema_id=each.schema_id,
-            level=entry.level,
-            bucket=entry.bucket,
-            partition=entry.partition,
-            vector=None,
-            write_cols=each.write_cols,
-        )
+        file = ReadFile.of(each, each.entry.file_name)
         try:
             ranges = stated_ranges(each, fields, file.format)
             shared = replace(plan.shared, schemas={each.schema_id: fields})

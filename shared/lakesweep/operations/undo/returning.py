@@ -153,15 +153,4 @@ def _count(positions: DeletionVector | None) -> int:
 
 
 def _file(live: RowEntry, vector: LocatedVector, paths: TablePaths) -> ReadFile:
-    entry = live.entry
-    return ReadFile(
-        path=paths.data_file(entry),
-        size_bytes=entry.file_size,
-        rows=entry.row_count,
-        format="",
-        schema_id=live.schema_id,
-        level=entry.level,
-        bucket=entry.bucket,
-        partition=entry.partition,
-        vector=vector,
-    )
+    return ReadFile.of(live, paths.data_file(live.entry), vector)

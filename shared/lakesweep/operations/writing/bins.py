@@ -12,7 +12,7 @@ class Bin:
     files: tuple[ReadFile, ...]
     """In the order of their rows in the new file."""
     gone: tuple[bytes, ...] = field(default=(), repr=False)
-    """For each file positions of rows that are left out beside those of its vector, as the bytes of a vector; empty:
+    """For each file, which has no vector then, positions of rows that are left out, as the bytes of a vector; empty:
     there are none of any file."""
 
     @property

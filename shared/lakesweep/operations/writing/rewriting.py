@@ -10,7 +10,6 @@ from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.entry_writer import NewDataFile
 from lakesweep.format.manifest import COMPACT
 from lakesweep.format.schema import TableSchema
-from lakesweep.format.vectors.combined import both
 from lakesweep.format.vectors.vector import DeletionVector, read_vector
 from lakesweep.model.reading.plan import ReadPlan, Split
 from lakesweep.operations.reading.ahead import read_ahead
@@ -138,6 +137,6 @@ def _vectors(stores: TableStores, plan: ReadPlan, found: Bin) -> dict[str, Delet
     """Return path of a data file -> the rows that are left out."""
     vectors = dict(file_vectors(stores, plan, Split(found.files)))
     for file, blob in zip(found.files, found.gone, strict=False):
-        gone, old = read_vector(blob, None, file.path), vectors.get(file.path)
-        vectors[file.path] = gone if old is None else both(old, gone)
+        assert file.path not in vectors, "a file whose vector readers apply gets another vector; it is not rewritten"
+        vectors[file.path] = read_vector(blob, None, file.path)
     return vectors

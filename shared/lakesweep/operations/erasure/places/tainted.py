@@ -25,13 +25,13 @@ from lakesweep.model.erasure.places import ErasedFiles, Reason, head_of
 from lakesweep.model.paths.allowed import is_external
 from lakesweep.model.reading.plan import ReadFile, ReadPlan
 from lakesweep.model.reading.pruning import may_match, stated_ranges
-from lakesweep.model.roots import Root, base_name
+from lakesweep.model.roots import Root
 from lakesweep.model.where.where import Where
 from lakesweep.operations.erasure.places.held import real_gaps
 from lakesweep.operations.erasure.places.raw_search import search_raw
 from lakesweep.operations.erasure.places.viewpoint import Viewpoint, Viewpoints
 from lakesweep.operations.reading.matching import matching_partition
-from lakesweep.operations.reading.plan import FORMATS
+from lakesweep.operations.reading.plan import is_readable
 from lakesweep.operations.rows.engine import RowsEngine
 from lakesweep.runs.view import TableView
 from lakesweep.table.documents import read_all_schemas, read_each_root
@@ -189,7 +189,7 @@ class _Search:
         """Note a file, or let it wait for the search."""
         file, plan = found.file(each), found.plan(self._view.table)
         name = each.entry.file_name
-        in_partition, is_searched = self._in_partition(found, plan, file), is_needed and _is_searched(file)
+        in_partition, is_searched = self._in_partition(found, plan, file), is_needed and is_readable(file)
         if in_partition is False or not file.rows:
             return
         if in_partition:
@@ -242,8 +242,3 @@ class _Search:
             store = self._view.table.store
             self._external = declared_roots(store.location, read_all_schemas(store, self._view.listing))
         return self._external
-
-
-def _is_searched(file: ReadFile) -> bool:
-    name = base_name(file.path)
-    return file.format in FORMATS and not name.endswith(f".blob.{file.format}") and ".vector." not in name

@@ -63,19 +63,7 @@ class Viewpoint:
         Raises:
             FormatError: The partition is none of this branch.
         """
-        entry = each.entry
-        return ReadFile(
-            path=self.paths.data_file(entry),
-            size_bytes=entry.file_size,
-            rows=entry.row_count,
-            format=entry.file_name.rpartition(".")[2].lower(),
-            schema_id=each.schema_id,
-            level=entry.level,
-            bucket=entry.bucket,
-            partition=entry.partition,
-            vector=None,
-            write_cols=each.write_cols,
-        )
+        return ReadFile.of(each, self.paths.data_file(each.entry))
 
     def hides(self, schema_id: int, file: ReadFile) -> bool:
         """Tell whether older readers may have seen other values in a file than those that the condition is asked of."""
