@@ -1,7 +1,9 @@
 """The records of erasures: `erasures/<run_id>/<number>.json`, one document for each fact.
 
-A document is written once and never changed. Each has the SHA-256 of the one before, so a lost, changed or added one is
-noticed when the record is read. If two runs continue one erasure, the second finds the name taken and stops.
+A document is written once and never changed. Each has the SHA-256 of the one before. So one that was changed, or lost
+before the last, is noticed when the record is read. A lost end is not: the record then looks unfinished.
+
+If two runs continue one erasure, the second finds the name taken and stops.
 """
 
 import hashlib

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Hold garbage collection back. Of threads that do so at a time, the first that ends lets it go on."""
+    """Hold garbage collection back. Of threads that do so at a time, the one that began first lets it go on."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -84,10 +84,9 @@ def _deleted_rows(
         )
     if commits.get("rewritten") is not None:
         raise RefusedError(
-            f"table {area.table}: run {run_id} cannot be undone: it rewrote data files without the rows, so only the "
-            "former ones have them, and Paimon's expiry deletes these even if a new snapshot names them; lakesweep "
-            f"rollback TABLE --as-latest --snapshot {snapshot_id - 1} commits the version before the run again, keeps "
-            "its files by tags, and takes back whatever was committed since",
+            f"table {area.table}: run {run_id} cannot be undone. It rewrote data files, and only the former ones have "
+            "the rows, which Paimon's expiry deletes. To go back, run lakesweep rollback TABLE --as-latest --snapshot "
+            f"{snapshot_id - 1}; it also takes back what was committed since",
             code="files_rewritten",
         )
     try:
