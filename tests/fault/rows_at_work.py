@@ -2,7 +2,9 @@
 
 import itertools
 from collections.abc import Callable
+from functools import cache
 from random import Random
+from typing import TypeVar
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
@@ -11,7 +13,25 @@ from tests.support.faulty_store import Switch
 from tests.support.reader import read_all
 from tests.support.row_world import LOCKED, UNLOCKED, RowWorld
 
+Scene = TypeVar("Scene", bound=RowWorld)
 CATALOG = {"catalog_type": "filesystem", "catalog_lock": True}
+
+
+@cache
+def _made(kind: type[RowWorld]) -> RowWorld:
+    return kind()
+
+
+def fresh(kind: type[Scene]) -> Scene:
+    """Return a table of one's own: a copy of one that is made once."""
+    found = _made(kind).copy()
+    assert isinstance(found, kind)
+    return found
+
+
+def of(world: RowWorld, *ids: int) -> list[str]:
+    """Return the live data files with one of these rows."""
+    return [name for name, rows in world.rows_by_file().items() if set(ids) & set(rows)]
 
 
 def did(act: Callable[[], object]) -> bool:

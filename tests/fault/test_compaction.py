@@ -14,7 +14,7 @@ from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.compaction.arguments import CompactArguments
 from lakesweep.operations.compaction.compact import compact
-from tests.fault.rows_at_work import CATALOG, Busy, Crowd, did, scan
+from tests.fault.rows_at_work import CATALOG, Busy, Crowd, did, fresh, of, scan
 from tests.support.acting import Acting
 from tests.support.every import EVERY
 from tests.support.faulty_store import MODES, ProcessDeathError, Switch
@@ -41,21 +41,8 @@ class Scene(RowWorld):
         self.now_ms += HOUR_MS
 
 
-_SCENE: list[Scene] = []
-
-
 def scene() -> Scene:
-    """Return a table of one's own."""
-    if not _SCENE:
-        _SCENE.append(Scene())
-    found = _SCENE[0].copy()
-    assert isinstance(found, Scene)
-    return found
-
-
-def of(world: Scene, *ids: int) -> list[str]:
-    """Return the live data files with one of these rows."""
-    return [name for name, rows in world.rows_by_file().items() if set(ids) & set(rows)]
+    return fresh(Scene)
 
 
 def _compact_and_expire(world: Scene) -> object:

@@ -12,7 +12,7 @@ import pytest
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
-from tests.fault.rows_at_work import CATALOG, Busy, Crowd, did, scan
+from tests.fault.rows_at_work import CATALOG, Busy, Crowd, did, fresh, scan
 from tests.support.acting import Acting
 from tests.support.every import EVERY
 from tests.support.faulty_store import MODES, Interleaved, ProcessDeathError, Switch
@@ -48,16 +48,8 @@ class Scene(RowWorld):
         return list(self.files)[1 + place]
 
 
-_SCENE: list[Scene] = []
-
-
 def scene() -> Scene:
-    """Return a table of one's own."""
-    if not _SCENE:
-        _SCENE.append(Scene())
-    found = _SCENE[0].copy()
-    assert isinstance(found, Scene)
-    return found
+    return fresh(Scene)
 
 
 Ours = Callable[[Scene, Switch], RunReport]

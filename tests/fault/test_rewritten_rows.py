@@ -11,7 +11,7 @@ import pytest
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
-from tests.fault.rows_at_work import CATALOG, Busy, Crowd, did, scan
+from tests.fault.rows_at_work import CATALOG, Busy, Crowd, did, fresh, of, scan
 from tests.support.acting import Acting
 from tests.support.every import EVERY
 from tests.support.faulty_store import MODES, ProcessDeathError, Switch
@@ -49,21 +49,8 @@ class Scene(RowWorld):
             self.foreign(adds=[self._write(kept, dt)] if kept else (), deletes=own, kind="OVERWRITE")
 
 
-_SCENE: list[Scene] = []
-
-
 def scene() -> Scene:
-    """Return a table of one's own."""
-    if not _SCENE:
-        _SCENE.append(Scene())
-    found = _SCENE[0].copy()
-    assert isinstance(found, Scene)
-    return found
-
-
-def of(world: Scene, *ids: int) -> list[str]:
-    """Return the live data files with one of these rows."""
-    return [name for name, rows in world.rows_by_file().items() if set(ids) & set(rows)]
+    return fresh(Scene)
 
 
 def _compact_and_expire(world: Scene) -> object:

@@ -26,7 +26,7 @@ def erasure_lines(commits: Document, words: Mapping[str, str]) -> Iterator[tuple
         yield "unread", f"{', '.join(erased['unread'])}: files that only these name are not known"
     yield from place_lines(commits["places"])
     if commits["until_ms"] is not None:
-        yield "until", f"{words['time']}, if nobody keeps these places longer"
+        yield "until", f"{words['time']} at the earliest; each place says what else it waits for"
     if commits["erasure"] is not None:
         yield "erasure", commits["erasure"]
 
