@@ -1,0 +1,1 @@
+"""Which files of a bucket are merged, how, and for which tables."""
