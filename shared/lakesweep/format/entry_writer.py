@@ -17,6 +17,7 @@ from lakesweep.format.values.binary_row_writer import encode_row
 _PATH = "a new manifest entry"
 EMPTY_ROW = encode_row((), ())
 """The row without fields: the keys of files without a primary key."""
+_NO_STATS = ValueStats(EMPTY_ROW, EMPTY_ROW, ())
 
 
 _FILE = [
@@ -56,7 +57,7 @@ _TYPE = parse_avro_schema(json.loads(ENTRY_SCHEMA), _PATH)
 
 @dataclass(frozen=True, slots=True)
 class NewDataFile:
-    """A data file of an append table that was just written."""
+    """A data file that was just written."""
 
     name: str
     """Without a folder."""
@@ -72,6 +73,16 @@ class NewDataFile:
     """The wall clock of the writers without its zone, in milliseconds as if it were UTC."""
     source: int
     """0: rows that were added. 1: a compaction wrote it."""
+    level: int = 0
+    """Always 0 without a primary key."""
+    min_key: bytes = EMPTY_ROW
+    """The primary key of its first row without the partition's keys, as one row."""
+    max_key: bytes = EMPTY_ROW
+    """That of its last row."""
+    key_stats: ValueStats = _NO_STATS
+    """Of the columns of this key, all of them."""
+    delete_rows: int = 0
+    """Rows that delete others."""
 
 
 def new_entry(file: NewDataFile, partition: bytes, bucket: int, total_buckets: int) -> tuple[bytes, RawEntry]:
@@ -86,24 +97,21 @@ def new_entry(file: NewDataFile, partition: bytes, bucket: int, total_buckets: i
     Raises:
         FormatError: A value does not fit.
     """
-    no_keys = {"_MIN_VALUES": EMPTY_ROW, "_MAX_VALUES": EMPTY_ROW, "_NULL_COUNTS": []}
-    minimum, maximum, counts = file.stats
-    values = {"_MIN_VALUES": minimum, "_MAX_VALUES": maximum, "_NULL_COUNTS": None if counts is None else list(counts)}
     meta = {
         "_FILE_NAME": file.name,
         "_FILE_SIZE": file.size_bytes,
         "_ROW_COUNT": file.rows,
-        "_MIN_KEY": EMPTY_ROW,
-        "_MAX_KEY": EMPTY_ROW,
-        "_KEY_STATS": no_keys,
-        "_VALUE_STATS": values,
+        "_MIN_KEY": file.min_key,
+        "_MAX_KEY": file.max_key,
+        "_KEY_STATS": _stats(file.key_stats),
+        "_VALUE_STATS": _stats(file.stats),
         "_MIN_SEQUENCE_NUMBER": file.min_sequence,
         "_MAX_SEQUENCE_NUMBER": file.max_sequence,
         "_SCHEMA_ID": file.schema_id,
-        "_LEVEL": 0,
+        "_LEVEL": file.level,
         "_EXTRA_FILES": [],
         "_CREATION_TIME": file.creation_time_ms,
-        "_DELETE_ROW_COUNT": 0,
+        "_DELETE_ROW_COUNT": file.delete_rows,
         "_EMBEDDED_FILE_INDEX": None,
         "_FILE_SOURCE": file.source,
         "_VALUE_STATS_COLS": None if file.stats_cols is None else list(file.stats_cols),
@@ -124,6 +132,11 @@ def new_entry(file: NewDataFile, partition: bytes, bucket: int, total_buckets: i
         _PATH,
     )
     entry = ManifestEntry(
-        True, partition, bucket, 0, file.name, file.size_bytes, (), None, None, file.source, file.rows
+        True, partition, bucket, file.level, file.name, file.size_bytes, (), None, None, file.source, file.rows
     )
     return ENTRY_SCHEMA, RawEntry(record, entry, file.schema_id, file.creation_time_ms, None)
+
+
+def _stats(stats: ValueStats) -> dict[str, object]:
+    minimum, maximum, counts = stats
+    return {"_MIN_VALUES": minimum, "_MAX_VALUES": maximum, "_NULL_COUNTS": None if counts is None else list(counts)}
