@@ -45,8 +45,10 @@ _EXPIRATION_TIME = "partition.expiration-time"
 _PARTITION_SPANS = (_EXPIRATION_TIME, "partition.expiration-check-interval")
 _PARTITION_COUNTS = ("partition.expiration-max-num", "partition.expiration-batch-size")
 _PARTITION_WORDS = (*("partition.expiration-strategy", "partition.timestamp-formatter", "partition.timestamp-pattern"),)
-_IDLE_TIME, _SIZES = "partition_idle_time", {"max_size": "max_bytes", "max_partition_size": "max_partition_bytes"}
-"""Arguments of `compact`, and of `CompactionRules`."""
+_TIMES = {"partition_idle_time": "idle_ms", "level_0_age": "level_0_ms"}
+_SIZES = {"max_size": "max_bytes", "max_partition_size": "max_partition_bytes"}
+_SOLE = "sole_compactor"
+"""Keys of `compaction`, and fields of `CompactionRules`."""
 _MERGE_MIN_COUNT, _FULL_SIZE = "manifest.merge-min-count", "manifest.full-compaction-threshold-size"
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 """How a location begins. Any other text would be a path below the working directory, where no table is."""
@@ -223,14 +225,15 @@ class _Rule(RuleValues):
         if value is False:
             return False
         if not isinstance(value, dict):
-            self._refuse(at, f"an object with {_IDLE_TIME}, or false", value)
-        check_keys(value, (_IDLE_TIME, *_SIZES), self._location, f"{self._at}.{at}.")
+            self._refuse(at, f"an object with {' or '.join(_TIMES)}, or false", value)
+        check_keys(value, (*_TIMES, _SOLE, *_SIZES), self._location, f"{self._at}.{at}.")
         if not value:
             return None
-        if _IDLE_TIME not in value:
-            self._refuse(at, _IDLE_TIME, value)
+        if not _TIMES.keys() & value.keys():
+            self._refuse(at, " or ".join(_TIMES), value)
+        times = {name: self._span(f"{at}.{key}", value[key]) for key, name in _TIMES.items() if key in value}
         sizes = {name: self._size(f"{at}.{key}", value[key]) for key, name in _SIZES.items() if key in value}
-        return CompactionRules(self._span(f"{at}.{_IDLE_TIME}", value[_IDLE_TIME]), **sizes)
+        return CompactionRules(**times, **sizes, sole_compactor=self._flag(f"{at}.{_SOLE}", value.get(_SOLE, False)))
 
     def _time_zone(self, key: str, text: object) -> str:
         expected = "a time zone such as Europe/Berlin, UTC or +08:00"

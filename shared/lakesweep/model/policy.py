@@ -170,19 +170,33 @@ class KeepRules:
 
 @dataclass(frozen=True, slots=True)
 class CompactionRules:
-    """Which data files passes compact."""
+    """Which data files passes compact. At least one of the two times is stated, each for its kind of tables."""
 
-    idle_ms: int
-    """Those of partitions into which nobody wrote for longer than this."""
+    idle_ms: int | None = None
+    """Of append tables, those of partitions into which nobody wrote for longer than this; `None`: none."""
     max_bytes: int | None = None
     """In one run; `None`: as many as a call by default."""
     max_partition_bytes: int | None = None
     """In one partition and run; `None`: no limit of its own."""
+    level_0_ms: int | None = None
+    """Those of tables with a primary key, once a file of level 0 is older than this; `None`: none."""
+    sole_compactor: bool = False
+    """No writer and no other job compacts the tables with a primary key, whatever their option `write-only` says."""
+
+    def states(self, *, has_key: bool) -> bool:
+        """Tell whether passes compact tables of a kind.
+
+        Args:
+            has_key: They have a primary key.
+        """
+        return (self.level_0_ms if has_key else self.idle_ms) is not None
 
     def to_json(self) -> Mapping[str, object]:
         """Return the rules as policies print them."""
         given = {
             "partition_idle_ms": self.idle_ms,
+            "level_0_age_ms": self.level_0_ms,
+            "sole_compactor": self.sole_compactor or None,
             "max_bytes": self.max_bytes,
             "max_partition_bytes": self.max_partition_bytes,
         }
@@ -246,6 +260,11 @@ class FleetRule:
         if not {"min_snapshots", "min_time_retained_ms"} & self.deciders.keys():
             return None
         return SnapshotRetention(self.min_snapshots, INT_MAX, self.min_time_retained_ms, INT_MAX)
+
+    @property
+    def has_sole_compactor(self) -> bool:
+        """Tell whether the rule declares that nobody else compacts the tables with a primary key."""
+        return isinstance(self.compaction, CompactionRules) and self.compaction.sole_compactor
 
     def holds_for(self, table: str) -> bool:
         """Tell whether a table, spelled as `tables`, is this folder or lies below it."""

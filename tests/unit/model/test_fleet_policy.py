@@ -204,9 +204,20 @@ def test_data_files_are_compacted_where_a_rule_says_so() -> None:
     assert merged(LAKE, {"tables": "s3://lake/sales.db"}).compaction == CompactionRules(DAY_MS, None, 8 << 30)
     own = {"partition_idle_time": "2 d", "max_size": "1 gb"}
     found = merged(LAKE, {"tables": "s3://lake/sales.db", "compaction": own})
-    assert found.compaction == CompactionRules(2 * DAY_MS, 1 << 30)
+    assert found.compaction == CompactionRules(2 * DAY_MS, 1 << 30) and not found.has_sole_compactor
     assert merged(LAKE, {"tables": "s3://lake/sales.db", "compaction": {}}).compaction is None
     assert merged(LAKE, {"tables": "s3://lake/sales.db", "compaction": False}).compaction is False
+
+
+def test_each_kind_of_tables_has_its_own_time() -> None:
+    """A rule that states one time alone lets passes compact the tables of that kind alone."""
+    found = parse_rule(compaction={"level_0_age": "10 min", "sole_compactor": True})
+    rules = found.compaction
+    assert isinstance(rules, CompactionRules) and rules == CompactionRules(level_0_ms=600_000, sole_compactor=True)
+    assert (rules.states(has_key=True), rules.states(has_key=False), found.has_sole_compactor) == (True, False, True)
+    assert rules.to_json() == {"level_0_age_ms": 600_000, "sole_compactor": True}
+    idle = CompactionRules(DAY_MS)
+    assert (idle.states(has_key=True), idle.states(has_key=False)) == (False, True)
 
 
 def test_manifests_may_be_left_alone() -> None:
@@ -314,12 +325,20 @@ BAD_WORDS: tuple[tuple[str, Any, str], ...] = (
         )
     ),
     *(("manifests", value, "expected an object of table options, or false") for value in (True, None, 100, [])),
-    *(("compaction", value, "an object with partition_idle_time, or false") for value in (True, None, "1 d", [])),
-    ("compaction", {"max_size": "1 gb"}, "expected partition_idle_time"),
     *(
-        ("compaction", {"partition_idle_time": value}, "compaction.partition_idle_time: expected a duration")
+        ("compaction", value, "an object with partition_idle_time or level_0_age, or false")
+        for value in (True, None, "1 d", [])
+    ),
+    *(
+        ("compaction", value, "expected partition_idle_time or level_0_age")
+        for value in ({"max_size": "1 gb"}, {"sole_compactor": True})
+    ),
+    *(
+        ("compaction", {key: value}, f"compaction.{key}: expected a duration")
+        for key in ("partition_idle_time", "level_0_age")
         for value in ("1", 86_400_000, "0 s", None)
     ),
+    ("compaction", {"level_0_age": "1 h", "sole_compactor": 1}, "compaction.sole_compactor: expected true or false"),
     ("compaction", {"partition_idle_time": "1 d", "max_size": 1}, "compaction.max_size: expected a size with its unit"),
     ("compaction", {"idle_for": "1 d"}, "compaction.partition_idle_time"),
     ("manifests", {"manifest.target-file-size": "8 mb"}, "manifest.full-compaction-threshold-size, found"),

@@ -27,6 +27,10 @@ class CompactArguments:
     """The most bytes of a partition; `None`: no limit of its own."""
     idle_ms: int | None = None
     """Only partitions into which nobody wrote for longer than this; `None`: all."""
+    level_0_ms: int | None = None
+    """With a primary key: only if a file of level 0 is older than this; `None`: always."""
+    sole_compactor: bool = False
+    """With a primary key: neither a writer nor another job compacts the table, as somebody declares."""
     unattended: bool = False
     """No person watches the call."""
     zone: str | None = None
@@ -38,6 +42,7 @@ class CompactArguments:
         """Return the arguments that were given."""
         return {
             **stated(partition=self.partitions, full=self.full, time_zone=self.zone, options=self.options),
+            **stated(sole_compactor=self.sole_compactor, level_0_age_ms=self.level_0_ms),
             **({"max_bytes": self.max_bytes} if self.max_bytes != MAX_BYTES else {}),
             **stated(max_partition_bytes=self.max_partition_bytes, partition_idle_ms=self.idle_ms),
             **self.catalog.to_json(),

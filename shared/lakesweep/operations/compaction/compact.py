@@ -18,7 +18,7 @@ from lakesweep.operations.compaction.task import INSTEAD, OPERATION, Task
 from lakesweep.operations.rows.checks import check_append_table
 from lakesweep.operations.tags.options import declared_zone
 from lakesweep.runs.committing.opened import Opened, opened
-from lakesweep.runs.fleet import ruling_of
+from lakesweep.runs.fleet import rule_of, ruling_of
 from lakesweep.runs.reports import refused, report_of
 from lakesweep.runs.session import NOT_EXECUTABLE, Table
 
@@ -44,7 +44,9 @@ def compact(
     """
     try:
         target = opened(table, OPERATION, execute=execute)
-        zone = declared_zone(table, arguments.zone, ruling_of(table))
+        ruling = ruling_of(table)
+        zone = declared_zone(table, arguments.zone, ruling)
+        arguments = replace(arguments, sole_compactor=arguments.sole_compactor or rule_of(ruling).has_sole_compactor)
         check_append_table(target.schema, INSTEAD)
         if target.base is None:
             return report_of(table, OPERATION, "nothing_to_do", None)

@@ -14,6 +14,7 @@ from lakesweep.operations.compaction.compact import compact
 from lakesweep.operations.compaction.task import OPERATION
 from lakesweep.operations.writing.engine import RewritingEngine
 from lakesweep.runs.committing.catalog import Catalog, declared_catalog
+from lakesweep.runs.committing.opened import opened
 from lakesweep.runs.fleet import rule_of, watched_ruling
 from lakesweep.runs.reports import refused, report_of
 from lakesweep.runs.session import Table
@@ -33,6 +34,8 @@ def arguments_of(rules: CompactionRules | None, catalog: Catalog) -> CompactArgu
         max_bytes=MAX_BYTES if rules.max_bytes is None else rules.max_bytes,
         max_partition_bytes=rules.max_partition_bytes,
         idle_ms=rules.idle_ms,
+        level_0_ms=rules.level_0_ms,
+        sole_compactor=rules.sole_compactor,
         unattended=True,
     )
 
@@ -52,11 +55,17 @@ def compact_by_policy(table: Table, *, execute: bool, engine: RewritingEngine | 
     """
     try:
         ruling = watched_ruling(table)
+        rules = rule_of(ruling).compaction or None
+        if rules is not None and not rules.states(has_key=_has_key(table)):
+            rules = None
     except RefusedError as error:
         return refused(table, OPERATION, error)
-    rules = rule_of(ruling).compaction
-    if not rules:
-        sentence = f"table {table.ref}: no fleet policy lets passes compact data files (compaction)"
+    if rules is None:
+        sentence = f"table {table.ref}: no fleet policy lets passes compact its data files (compaction)"
         return replace(report_of(table, OPERATION, "nothing_to_do", None), warnings=(sentence,))
     arguments = arguments_of(rules, declared_catalog(Catalog(), ruling))
     return compact(table, arguments, execute=execute, engine=engine)
+
+
+def _has_key(table: Table) -> bool:
+    return bool(opened(table, OPERATION, execute=True).schema.primary_keys)

@@ -54,10 +54,9 @@ class FilesStep(BranchPass):
     def __post_init__(self) -> None:
         self.catalog = declared_catalog(self.catalog, self.ruling)
         stated, schema = rule_of(self.ruling).compaction, self.view.schema
-        self.rules = stated if isinstance(stated, CompactionRules) else None
         is_declared = self.catalog.type in OWNED_BY_FILES
-        if self.rules is not None and not is_declared:
-            self.rules = None
+        has_rules = isinstance(stated, CompactionRules) and stated.states(has_key=bool(schema.primary_keys))
+        self.rules = stated if isinstance(stated, CompactionRules) and has_rules and is_declared else None
         is_possible = not schema.primary_keys and schema.options.get("bucket", "-1").strip() == "-1"
         # A pass looks where somebody could compact. A person who asks what a pass would do declares nothing.
         is_asked = is_declared or (not self.is_pass and self.catalog.type is None)
@@ -101,7 +100,7 @@ class FilesStep(BranchPass):
         if commits.idle_from_ms is not None:
             next_ms.append(max(soon_ms, commits.idle_from_ms))
         # What a commit adds from now on is not idle before that time is over.
-        from_ms = looked_ms + max(_HOUR_MS, rules.idle_ms)
+        from_ms = looked_ms + max(_HOUR_MS, rules.idle_ms or 0)
         newest = max([self._newest, *(made.snapshot_id for made in commits.made)])
         return self._noted(from_ms, newest + 1, min(next_ms))
 
@@ -123,7 +122,7 @@ class FilesStep(BranchPass):
         known, now_ms = self.state(), clock_ms(self.view.table)
         if known is None or known.files_rules != self._rules_number:
             return True
-        most_ms = _DAY_MS if self.rules is None else max(_HOUR_MS, self.rules.idle_ms)
+        most_ms = _DAY_MS if self.rules is None else max(_HOUR_MS, self.rules.idle_ms or 0)
         if known.files_from_ms - now_ms > most_ms:
             return True  # the clock of the last look was wrong
         if self.rules is None:

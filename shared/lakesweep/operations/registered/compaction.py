@@ -29,6 +29,7 @@ def _compact(table: Table, call: Call, execute: bool) -> RunReport:
         max_bytes=MAX_BYTES if most is None else most,
         max_partition_bytes=call[given.MAX_PARTITION_SIZE],
         idle_ms=call[given.PARTITION_IDLE_TIME],
+        sole_compactor=call[given.SOLE_COMPACTOR],
         zone=call[given.TIME_ZONE],
         options=call[OPTIONS],
     )

@@ -35,6 +35,10 @@ MAX_PARTITION_SIZE = size("max_partition_size", "Rewrite so much at most of the 
 PARTITION_IDLE_TIME = age(
     "partition_idle_time", "Only partitions whose newest data file was written longer ago than this, such as '1 d'."
 )
+SOLE_COMPACTOR = flag(
+    "sole_compactor", "Nobody else compacts this table: neither a writer nor another job. Needed where option "
+    "write-only is not true."
+)  # fmt: skip
 TIME_ZONE = text(
     "time_zone",
     "Time zone of the writers' clocks, for the creation times of data files; by default that of the fleet policy. "
@@ -55,8 +59,8 @@ FILE_OPTIONS = WRITING_OPTIONS | {"compaction.min.file-num", "compaction.delete-
 COMPACT = Signature(
     "compact",
     (
-        *(BY_POLICY, PARTITION, PARTITION_IDLE_TIME, FULL, MAX_SIZE, MAX_PARTITION_SIZE, TIME_ZONE, ENGINE),
-        *(CATALOG_TYPE, CATALOG_LOCK, OPTIONS),
+        *(BY_POLICY, PARTITION, PARTITION_IDLE_TIME, FULL, MAX_SIZE, MAX_PARTITION_SIZE, SOLE_COMPACTOR),
+        *(TIME_ZONE, ENGINE, CATALOG_TYPE, CATALOG_LOCK, OPTIONS),
     ),
     FILE_OPTIONS | MANIFEST_OPTIONS | COMMIT_OPTIONS,
     commits=True,

@@ -11,6 +11,7 @@ from lakesweep.control.state import NEVER_MS, BranchState, read_states
 from lakesweep.errors import StorageError
 from lakesweep.model.commits.compaction import CompactionReport
 from lakesweep.model.report import RunReport
+from lakesweep.operations.compaction.policy import compact_by_policy
 from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.operations.maintenance.triage import lag_of, triage
 from lakesweep.runs.committing.catalog import Catalog
@@ -191,6 +192,19 @@ def test_an_observed_table_is_only_planned() -> None:
     world.now_ms += 2 * DAY_MS
     step = world.pass_({**IDLE, "mode": "observe"}, is_due=True)
     assert step is not None and (step.status, step.executed, step.warnings) == ("planned", False, ())
+
+
+@pytest.mark.parametrize("keys", [{}, {"primary_keys": ["dt", "id"]}])
+def test_the_time_of_one_kind_of_tables_says_nothing_of_the_other(keys: dict[str, Any]) -> None:
+    """Such a table is only looked at, and a job by policy leaves it alone."""
+    time = {"partition_idle_time": "1 ms"} if keys else {"level_0_age": "1 ms"}
+    world = PassWorld(**keys)
+    world.now_ms += DAY_MS
+    rule = {**LOCKED, "compaction": time}
+    assert world.pass_(rule) is None if keys else "6 of its 6 data files" in said(world.pass_(rule))
+    report = compact_by_policy(world.table_of(rule), execute=True, engine=None)
+    assert (report.status, report.executed) == ("nothing_to_do", False)
+    assert "no fleet policy lets passes compact its data files" in report.warnings[0]
 
 
 # In this process, with rows.
