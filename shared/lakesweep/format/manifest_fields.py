@@ -51,6 +51,17 @@ ROW_ENTRY = (*_BEFORE_FILE, Want("_FILE", "record", required=True, fields=_ROW_F
 """What a reader of rows needs of each entry."""
 ROW_ENTRY_WITH_STATS = (*_BEFORE_FILE, Want("_FILE", "record", required=True, fields=(*_ROW_FILE, *_ROW_STATS)))
 """The same with what a condition needs."""
+_KEYS = (
+    Want("_MIN_KEY", "bytes", required=True),
+    Want("_MAX_KEY", "bytes", required=True),
+    Want("_MAX_SEQUENCE_NUMBER", "int", required=True),
+)
+KEYED_ENTRY = (
+    *_BEFORE_FILE,
+    Want("_FILE", "record", required=True, fields=(*_ROW_FILE, *_KEYS)),
+    Want("_TOTAL_BUCKETS", "int", required=True),
+)
+"""What a compaction of a table with a primary key needs."""
 _FACTS_OF_FILE = (
     Want("_LEVEL", "natural", required=True),
     Want("_FILE_SIZE", "int", required=True),

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from lakesweep.errors import FormatError, ObjectNotFoundError, StorageError
+from lakesweep.format.keyed_entries import KeyedEntry, read_keyed_entries
 from lakesweep.format.manifest import (
     EntryNames,
     IndexEntry,
@@ -28,7 +29,7 @@ from lakesweep.storage.store import Store
 from lakesweep.storage.wrappers.remembering import read_anew
 
 T = TypeVar("T")
-Entry = TypeVar("Entry", ManifestEntry, EntryNames, RowEntry)
+Entry = TypeVar("Entry", ManifestEntry, EntryNames, RowEntry, KeyedEntry)
 
 MAX_METADATA_BYTES = 256 << 20
 """A larger metadata file is refused, not loaded (manifests aim at 8 MiB)."""
@@ -114,6 +115,12 @@ class MetadataReader:
     ) -> Iterator[tuple[str, T | Unreadable]]:
         """Decode entries with what readers of rows need; otherwise like `scan_manifests`."""
         return self._scan(manifests, partial(read_row_entries, with_stats=with_stats), reduce, again=False)
+
+    def scan_keyed_entries(
+        self, manifests: Iterable[ManifestMeta], reduce: Callable[[Iterator[KeyedEntry]], T]
+    ) -> Iterator[tuple[str, T | Unreadable]]:
+        """Decode entries with what a compaction by key needs; otherwise like `scan_manifests`."""
+        return self._scan(manifests, read_keyed_entries, reduce, again=False)
 
     def _scan(
         self,
