@@ -72,7 +72,7 @@ class _Column:
         if self.field.type.root in _FLOATS and compute.any(compute.is_nan(array)).as_py():
             self._has_bounds = False
             return
-        found = compute.min_max(_comparable(array))
+        found = compute.min_max(comparable(array))
         low, high = found["min"], found["max"]
         if self._low is None or compute.less(low, self._low).as_py():
             self._low = low
@@ -84,7 +84,7 @@ class _Column:
         if not self._has_bounds or self._low is None:
             return None, None
         try:
-            low, high = (_value(scalar, self.field) for scalar in (self._low, self._high))
+            low, high = (value_of(scalar, self.field) for scalar in (self._low, self._high))
         except UnicodeDecodeError:  # Java writes bytes as text without a look at them
             return None, None
         root = self.field.type.root
@@ -110,13 +110,18 @@ def upper(text: str, length: int) -> str | None:
     return None
 
 
-def _comparable(array: Any) -> Any:
+def comparable(array: Any) -> Any:
+    """Return an array whose values Arrow orders as Java does: of texts, their bytes."""
     arrow = load_arrow()
-    # Texts compare by their bytes, as in Java.
     return array.cast(arrow.binary()) if arrow.types.is_string(array.type) else array
 
 
-def _value(scalar: Any, field: DataField) -> object:
+def value_of(scalar: Any, field: DataField) -> object:
+    """Return a value of a `comparable` array as a value of binary rows.
+
+    Raises:
+        UnicodeDecodeError: It is no text.
+    """
     root = field.type.root
     if root in _TEXTS:
         return scalar.as_py().decode()
