@@ -14,7 +14,9 @@ from lakesweep.format.values.data_type import DataField
 from lakesweep.format.values.options import bad_option, parse_bool, parse_int, parse_memory_bytes
 
 Mode = Literal["none", "counts", "truncate", "full"]
-_TARGET = ("target-file-size", "256 mb")
+_TARGET = "target-file-size"
+_TARGET_BYTES, _KEYED_TARGET_BYTES = 256 << 20, 128 << 20
+"""By default: of an append table, and of a table with a primary key."""
 LEAST_TARGET_BYTES = 1 << 20
 """A smaller target counts as this: it would make a file of each row. In Java, a file gets a thousand rows at least."""
 _FORMAT = ("file.format", "parquet")
@@ -30,8 +32,17 @@ _FIRST = "metadata.stats-keep-first-n-columns"
 _FIELD_MODE = re.compile(r"fields\.(.+)\.stats-mode")
 _TRUNCATE = re.compile(r"truncate\(\s*(\d+)\s*\)")
 _CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
-_UNKNOWN = ("parquet.", "file-index.", "file.format.per.level", "file.compression.per.level", "fields.default-")
+_UNKNOWN = (
+    "parquet.",
+    "file-index.",
+    "file.format.per.level",
+    "file.compression.per.level",
+    "metadata.stats-mode.per.level",
+    "fields.default-",
+)
 """Beginnings of options that change data files in ways that this writer does not know."""
+_HARMLESS = frozenset(("file-index.read.enabled", "file-index.in-manifest-threshold"))
+"""They say how indexes are read and where they lie, and make none."""
 _NESTED = ("ARRAY", "MAP", "MULTISET", "ROW")
 """Paimon has no statistics of them, whatever options say."""
 _NAME = re.compile(r"[A-Za-z0-9._-]*")
@@ -73,7 +84,7 @@ class Writing:
 
 
 def writing_of(schema: TableSchema, fields: Sequence[DataField]) -> Writing:
-    """Return how data files of an append table are written.
+    """Return how data files of a table are written.
 
     Args:
         schema: The latest schema of the branch.
@@ -90,7 +101,7 @@ def writing_of(schema: TableSchema, fields: Sequence[DataField]) -> Writing:
             code="unsupported_file_format",
         )
     for option in sorted(options):
-        if option.startswith(_UNKNOWN):
+        if option.startswith(_UNKNOWN) and option not in _HARMLESS:
             raise RefusedError(
                 f"option {option} is {options[option]!r}, which Lakesweep does not follow when it writes data files",
                 code="unsupported_file_options",
@@ -104,7 +115,9 @@ def writing_of(schema: TableSchema, fields: Sequence[DataField]) -> Writing:
         level = parse_int(options.get(*_LEVEL), _LEVEL[0]) if codec == "zstd" else None
         if level is not None and level not in _LEVELS:
             raise bad_option(_LEVEL[0], f"a level of at most {_LEVELS[-1]}", options[_LEVEL[0]])
-        target = max(LEAST_TARGET_BYTES, parse_memory_bytes(options.get(*_TARGET), _TARGET[0]))
+        target = _KEYED_TARGET_BYTES if schema.primary_keys else _TARGET_BYTES
+        if _TARGET in options:
+            target = max(LEAST_TARGET_BYTES, parse_memory_bytes(options[_TARGET], _TARGET))
         block = parse_memory_bytes(options.get(*_BLOCK), _BLOCK[0])
         has_suffix = parse_bool(options.get(_SUFFIX, "false"), _SUFFIX)
         is_dense = parse_bool(options.get(_DENSE, "true"), _DENSE)
