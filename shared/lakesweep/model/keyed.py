@@ -95,3 +95,8 @@ class MergeJob:
     def files(self) -> tuple[KeyedFile, ...]:
         """The files that are merged."""
         return tuple(file for run in self.runs for file in run)
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of these files."""
+        return sum(file.file.size_bytes for file in self.files)
