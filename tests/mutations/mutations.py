@@ -979,6 +979,20 @@ MUTATIONS = (
         "if False:",
         "unit/operations/keyed/test_allowed.py::test_index_files",
     ),
+    Mutation(
+        "files of any format are merged",
+        "operations/keyed/rules/files",
+        'if each.file.format != "parquet":',
+        "if False:",
+        "unit/operations/keyed/test_refused_files.py::test_a_file_of_another_format",
+    ),
+    Mutation(
+        "files that are older than the vectors are merged",
+        "operations/keyed/rules/files",
+        "if old and len(section) > 1:",
+        "if False:",
+        "unit/operations/keyed/test_refused_files.py::test_files_that_are_older_than_the_vectors",
+    ),
     # --- outside of the table, seals, conditions ---
     Mutation(
         "one allowed root allows every file outside",

@@ -14,6 +14,7 @@ from lakesweep.operations.keyed.rules.allowed import check_index, check_keyed_ta
 from lakesweep.operations.keyed.rules.options import FOLLOWED, HARMLESS, REFUSED, REFUSED_NAMES, is_unknown
 from lakesweep.operations.writing.options import writing_of
 from tests.support.core_options import CORE_OPTIONS, OTHER_NAMES
+from tests.support.keyed_refusals import REFUSALS
 
 COLUMNS = {"dt": "STRING NOT NULL", "id": "INT NOT NULL", "v": "BIGINT", "w": "DOUBLE", "t": "TIMESTAMP(6)"}
 BASE = {"bucket": "2", "write-only": "true"}
@@ -46,47 +47,6 @@ def refusal(*schemas: TableSchema, full: bool = True, is_alone: bool = False) ->
         rules(*schemas, full=full, is_alone=is_alone)
     assert caught.value.exit_code == 3
     return caught.value
-
-
-REFUSALS = (
-    # option, value, code, whether an older schema refuses too
-    ("merge-engine", "partial-update", "merge_engine", True),
-    ("merge-engine", "aggregation", "merge_engine", True),
-    ("merge-engine", "First-Row", "merge_engine", True),
-    ("changelog-producer", "lookup", "changelog_producer", True),
-    ("changelog-producer", "full-compaction", "changelog_producer", True),
-    ("fields.v.sequence-group", "w", "sequence_group", True),
-    ("fields.v,t.sequence-group", "w", "sequence_group", True),
-    ("fields.v.aggregate-function", "sum", "aggregate_function", True),
-    ("fields.default-aggregate-function", "last_value", "aggregate_function", True),
-    ("fields.v.ignore-retract", "true", "aggregate_function", True),
-    ("record-level.expire-time", "1 d", "record_expiry", True),
-    ("pk-clustering-override", "true", "clustering_override", True),
-    ("sequence.snapshot-ordering", "true", "snapshot_ordering", True),
-    ("lookup.remote-file.enabled", "TRUE", "remote_lookup_files", True),
-    ("row-tracking.enabled", "true", "row_tracking", True),
-    ("data-evolution.enabled", "true", "data_evolution", True),
-    ("clustering.incremental", "true", "clustering", True),
-    ("primary-key.nullable", "true", "nullable_key", True),
-    ("bucket", "-2", "postpone_bucket", True),
-    ("deletion-vectors.merge-on-read", "true", "merge_on_read", False),
-    ("file.format", "orc", "unsupported_file_format", False),
-    ("file.format.per.level", "0:avro", "unsupported_file_options", False),
-    ("file.compression.per.level", "0:lz4", "unsupported_file_options", False),
-    ("metadata.stats-mode.per.level", "0:none", "unsupported_file_options", False),
-    ("file-index.bloom-filter.columns", "v", "unsupported_file_options", False),
-    ("data-file.external-paths", "s3://x/y", "external_paths", False),
-    # what no version of Paimon has, or only a later one
-    ("compaction.some-rule", "1", "unknown_option", True),
-    ("deletion-vectors.some-rule", "1", "unknown_option", True),
-    ("fields.v.map.storage-layout", "shared", "unknown_option", True),
-    ("lookup-some-rule", "1", "unknown_option", True),
-    ("merge-engine.some-rule", "1", "unknown_option", True),
-    ("pk-vector.index.columns", "v", "unknown_option", True),
-    ("record-level.some-rule", "1", "unknown_option", True),
-    ("sequence.some-rule", "1", "unknown_option", True),
-    ("changelog-producer.some-rule", "1", "unknown_option", True),
-)
 
 
 @pytest.mark.parametrize("full", [True, False])
