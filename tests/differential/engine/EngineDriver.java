@@ -152,6 +152,7 @@ public class EngineDriver {
         PartitionCommands.register(COMMANDS);
         TypedCommands.register(COMMANDS);
         VectorCommands.register(COMMANDS);
+        LevelCommands.register(COMMANDS);
     }
 
     public static void main(String[] args) throws Exception {

@@ -10,7 +10,7 @@ Source: Paimon 1.4 `MergeTreeCompactTask`, `FileRewriteCompactTask`, `LookupMerg
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 from lakesweep.model.keyed import KeyedFile, MergeJob, MergeRules, Run
 from lakesweep.operations.keyed.rules.levels import Levels
@@ -94,7 +94,7 @@ class _Planner:
 
     def merge(self, sections: Sequence[Section], *, is_upgrade: bool = False) -> None:
         """Merge some sections, ascending by key, into files of their own."""
-        runs = (sum(runs, ()) for runs in zip_longest(*sections, fillvalue=()))
+        runs = (tuple(chain.from_iterable(parts)) for parts in zip_longest(*sections, fillvalue=()))
         self._jobs.append(
             MergeJob(
                 level=self._unit.level,
