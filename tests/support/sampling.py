@@ -71,6 +71,8 @@ FEWER: Mapping[str, int] = {
     "tests/differential/test_repairs.py::test_a_data_file": 2,
     "tests/differential/test_repairs.py::test_a_manifest": 1,
     "tests/differential/test_repairs.py::test_hints": 1,
+    "tests/differential/test_keyed_checks.py::test_harm_is_noticed": 8,
+    "tests/differential/test_keyed_histories.py::test_the_engine_compacts": 1,
     "tests/differential/test_manifest_histories.py::test_the_engine_goes_on_after_our_compaction": 1,
     "tests/differential/test_tags.py::test_the_same_tags_survive": 1,
     "tests/differential/test_tags.py::test_harm_is_noticed": 2,

@@ -44,7 +44,6 @@ import org.apache.paimon.deletionvectors.append.BaseAppendDeleteFileMaintainer;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.fs.FileStatus;
 import org.apache.paimon.fs.Path;
-import org.apache.paimon.index.HashBucketAssigner;
 import org.apache.paimon.index.IndexFileMeta;
 import org.apache.paimon.io.CompactIncrement;
 import org.apache.paimon.io.DataFileMeta;
@@ -79,8 +78,8 @@ import org.apache.paimon.table.sink.BatchTableWrite;
 import org.apache.paimon.table.sink.BatchWriteBuilder;
 import org.apache.paimon.table.sink.CommitMessage;
 import org.apache.paimon.table.sink.CommitMessageImpl;
-import org.apache.paimon.table.sink.RowKeyExtractor;
 import org.apache.paimon.table.sink.TableCommitImpl;
+import org.apache.paimon.table.sink.TableWrite;
 import org.apache.paimon.table.source.EndOfScanException;
 import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.table.source.ScanMode;
@@ -149,6 +148,7 @@ public class EngineDriver {
         COMMANDS.put("memory", EngineDriver::memory);
         COMMANDS.put("zone", EngineDriver::zone);
         COMMANDS.put("clock", EngineDriver::clock);
+        KeyedCommands.register(COMMANDS);
         PartitionCommands.register(COMMANDS);
         TypedCommands.register(COMMANDS);
         VectorCommands.register(COMMANDS);
@@ -311,27 +311,12 @@ public class EngineDriver {
             for (int round = 0; round < rounds; round++) {
                 try (IOManager io = IOManager.create(spillDirectory); BatchTableWrite write = builder.newWrite()) {
                     write.withIOManager(io);
-                    HashBucketAssigner assigner = null;
-                    RowKeyExtractor extractor = null;
-                    if (table.bucketMode() == BucketMode.HASH_DYNAMIC) {
-                        extractor = table.createRowKeyExtractor();
-                        assigner = new HashBucketAssigner(
-                                table.snapshotManager(), COMMIT_USER, table.store().newIndexFileHandler(), 1, 1, 0,
-                                table.coreOptions().dynamicBucketTargetRowNum(),
-                                table.coreOptions().dynamicBucketMaxBuckets());
-                    }
+                    KeyedCommands.Sink sink = KeyedCommands.sink(table, write);
                     for (int r = 0; r < n; r++) {
                         String text = "s" + seed + "-" + k + "-" + r;
-                        GenericRow row = row(table, c.get("parts"), random, lo, hi, text, deletes);
-                        if (assigner == null) {
-                            write.write(row);
-                        } else {
-                            extractor.setRecord(row);
-                            int hash = extractor.trimmedPrimaryKey().hashCode();
-                            write.write(row, assigner.assign(extractor.partition(), hash));
-                        }
+                        sink.write(row(table, c.get("parts"), random, lo, hi, text, deletes));
                     }
-                    if (flag(c, "compact")) compactBuckets(table, write);
+                    if (flag(c, "compact")) compactBuckets(table, write, true);
                     messages.addAll(write.prepareCommit());
                 }
             }
@@ -378,13 +363,13 @@ public class EngineDriver {
         return row;
     }
 
-    static void compactBuckets(FileStoreTable table, BatchTableWrite write) throws Exception {
-        for (BucketEntry b : table.newSnapshotReader().bucketEntries()) write.compact(b.partition(), b.bucket(), true);
+    static void compactBuckets(FileStoreTable table, TableWrite write, boolean full) throws Exception {
+        for (BucketEntry b : table.newSnapshotReader().bucketEntries()) write.compact(b.partition(), b.bucket(), full);
     }
 
     /**
-     * A full compaction of every bucket; without buckets, whatever the compact coordinator finds worth a task. With `hold`
-     * it is prepared, and `commit_held` commits it.
+     * A full compaction of every bucket, or with `minor` what the engine takes; without buckets, whatever the compact
+     * coordinator finds worth a task. With `hold` it is prepared, and `commit_held` commits it.
      */
     static Object compact(JsonNode c) throws Exception {
         FileStoreTable table = table(c).copy(Collections.singletonMap("write-only", "false"));
@@ -407,7 +392,7 @@ public class EngineDriver {
         } else {
             try (IOManager io = IOManager.create(spillDirectory); BatchTableWrite write = builder.newWrite()) {
                 write.withIOManager(io);
-                compactBuckets(table, write);
+                compactBuckets(table, write, !flag(c, "minor"));
                 messages = write.prepareCommit();
             }
         }

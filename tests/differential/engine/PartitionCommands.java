@@ -11,7 +11,6 @@ import org.apache.paimon.data.GenericRow;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.data.Timestamp;
 import org.apache.paimon.disk.IOManager;
-import org.apache.paimon.index.HashBucketAssigner;
 import org.apache.paimon.manifest.BucketEntry;
 import org.apache.paimon.manifest.FileKind;
 import org.apache.paimon.manifest.IndexManifestEntry;
@@ -24,13 +23,11 @@ import org.apache.paimon.options.MemorySize;
 import org.apache.paimon.partition.PartitionPredicate;
 import org.apache.paimon.predicate.PredicateBuilder;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
-import org.apache.paimon.table.BucketMode;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.sink.BatchTableCommit;
 import org.apache.paimon.table.sink.BatchTableWrite;
 import org.apache.paimon.table.sink.BatchWriteBuilder;
 import org.apache.paimon.table.sink.CommitMessage;
-import org.apache.paimon.table.sink.RowKeyExtractor;
 import org.apache.paimon.table.sink.TableCommitImpl;
 import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.table.source.ScanMode;
@@ -69,21 +66,11 @@ class PartitionCommands {
         List<CommitMessage> messages;
         try (IOManager io = IOManager.create(EngineDriver.spillDirectory); BatchTableWrite write = builder.newWrite()) {
             write.withIOManager(io);
-            boolean dynamic = table.bucketMode() == BucketMode.HASH_DYNAMIC;
-            RowKeyExtractor extractor = dynamic ? table.createRowKeyExtractor() : null;
-            HashBucketAssigner assigner = !dynamic ? null : new HashBucketAssigner(
-                    table.snapshotManager(), EngineDriver.COMMIT_USER, table.store().newIndexFileHandler(), 1, 1, 0,
-                    table.coreOptions().dynamicBucketTargetRowNum(), table.coreOptions().dynamicBucketMaxBuckets());
+            KeyedCommands.Sink sink = KeyedCommands.sink(table, write);
             for (JsonNode stated : c.get("rows")) {
                 GenericRow row = row(table.rowType(), stated);
                 if (EngineDriver.flag(c, "delete")) row.setRowKind(RowKind.DELETE);
-                if (dynamic) {
-                    extractor.setRecord(row);
-                    int bucket = assigner.assign(extractor.partition(), extractor.trimmedPrimaryKey().hashCode());
-                    write.write(row, bucket);
-                } else {
-                    write.write(row);
-                }
+                sink.write(row);
             }
             messages = write.prepareCommit();
         }

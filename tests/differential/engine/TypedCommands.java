@@ -41,7 +41,6 @@ import org.apache.paimon.types.DataTypes;
 import org.apache.paimon.types.DecimalType;
 import org.apache.paimon.types.MapType;
 import org.apache.paimon.types.MultisetType;
-import org.apache.paimon.types.RowKind;
 import org.apache.paimon.types.RowType;
 
 class TypedCommands {
@@ -122,14 +121,8 @@ class TypedCommands {
         List<CommitMessage> messages;
         try (IOManager io = IOManager.create(EngineDriver.spillDirectory); BatchTableWrite write = builder.newWrite()) {
             write.withIOManager(io);
-            int number = 0;
-            for (JsonNode values : c.get("rows")) {
-                GenericRow row = row(values, table.rowType());
-                if (c.has("kinds")) row.setRowKind(RowKind.fromByteValue((byte) c.get("kinds").get(number).asInt()));
-                write.write(row);
-                number++;
-            }
-            if (EngineDriver.flag(c, "compact")) EngineDriver.compactBuckets(table, write);
+            KeyedCommands.write(c, table, write);
+            if (EngineDriver.flag(c, "compact")) EngineDriver.compactBuckets(table, write, true);
             messages = write.prepareCommit();
         }
         return EngineDriver.commitOrHold(c, table, builder, messages);

@@ -89,7 +89,7 @@ class VectorCommands {
         }
         try {
             Map<String, Object> each = new TreeMap<>();
-            for (DeletionVectorMeta m : meta.dvRanges().values())
+            for (DeletionVectorMeta m : stated(meta))
                 each.put(m.dataFileName(), positions(file.readDeletionVector(
                         new DeletionFile(path.toString(), m.offset(), m.length(), m.cardinality()))));
             result.put("seeking", each);
@@ -99,9 +99,14 @@ class VectorCommands {
         return result;
     }
 
+    /** An index manifest that another writer wrote anew may say null where no vectors are. */
+    static Collection<DeletionVectorMeta> stated(IndexFileMeta meta) {
+        return meta.dvRanges() == null ? Collections.emptyList() : meta.dvRanges().values();
+    }
+
     static List<Object> ranges(IndexFileMeta meta) {
         List<Object> ranges = new ArrayList<>();
-        for (DeletionVectorMeta m : meta.dvRanges().values())
+        for (DeletionVectorMeta m : stated(meta))
             ranges.add(Arrays.asList(m.dataFileName(), m.offset(), m.length(), m.cardinality()));
         return ranges;
     }
