@@ -7,12 +7,12 @@ not overlap.
 Source: Paimon 1.4 `MergeTreeCompactTask`, `FileRewriteCompactTask`, `LookupMergeTreeCompactRewriter#upgradeStrategy`.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 
-from lakesweep.model.keyed import KeyedFile, MergeJob, MergeRules, Run
+from lakesweep.model.keyed import Key, KeyedFile, MergeJob, MergeRules, Run
 from lakesweep.operations.keyed.rules.levels import Levels
 from lakesweep.operations.keyed.rules.pick import Unit
 from lakesweep.operations.keyed.rules.sections import Section, sections_of
@@ -133,11 +133,20 @@ class _Planner:
             return place < len(lows) and bool(lows[place] <= file.high)
 
         for run in self._below:
-            if found := tuple(filter(overlaps, run)):
+            first, end = bisect_left(run, lows[0], key=_high), bisect_right(run, highs[-1], key=_low)
+            if found := tuple(filter(overlaps, run[first:end])):
                 yield found
 
 
-def _bounds(section: Section) -> tuple[tuple[object, ...], tuple[object, ...]]:
+def _low(file: KeyedFile) -> Key:
+    return file.low
+
+
+def _high(file: KeyedFile) -> Key:
+    return file.high
+
+
+def _bounds(section: Section) -> tuple[Key, Key]:
     return min(run[0].low for run in section), max(run[-1].high for run in section)
 
 
