@@ -21,6 +21,7 @@ from lakesweep.control.plans import load_plan, store_plan
 from lakesweep.errors import FormatError, MaintenanceError, StorageError, UnsupportedFormatError
 from lakesweep.format.avro.container import read_container
 from lakesweep.format.documents import parse_changelog, parse_consumer, parse_hint
+from lakesweep.format.keyed_entries import read_keyed_entries
 from lakesweep.format.manifest import live_entries, read_index_manifest, read_manifest, read_manifest_list
 from lakesweep.format.orc.frame import check_frame
 from lakesweep.format.schema import parse_schema
@@ -308,9 +309,16 @@ TARGETS = {
         lambda data: read_manifest_list(data, PATH), _documents("manifest/manifest-list-")
     ),
     "manifest": Target(lambda data: _read_whole_manifest(data, PATH), _documents("manifest/manifest-")),
+    "keyed-manifest": Target(
+        lambda data: tuple(read_keyed_entries(data, PATH)), _documents("manifest/manifest-")
+    ),
     "index-manifest": Target(lambda data: read_index_manifest(data, PATH), _documents("manifest/index-manifest-")),
     "list-records": Target(_records(MANIFEST_LIST, read_manifest_list), _record_seeds("manifest/manifest-list-")),
     "manifest-records": Target(_records(MANIFEST, _read_whole_manifest), _record_seeds("manifest/manifest-")),
+    "keyed-records": Target(
+        _records(MANIFEST, lambda data, path: tuple(read_keyed_entries(data, path))),
+        _record_seeds("manifest/manifest-"),
+    ),
     "index-records": Target(_records(INDEX_MANIFEST, read_index_manifest), _record_seeds("manifest/index-manifest-")),
     "deletion-vector": Target(_vector, _vector_seeds),
     "orc-frame": Target(lambda data: check_frame(data, PATH), _orc_seeds),
