@@ -1,5 +1,6 @@
 """New data files with a primary key: their columns, and what their entries say of them."""
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -15,6 +16,8 @@ from lakesweep.format.schema import TableSchema
 from lakesweep.format.values.binary_row import Timestamp, decode_row
 from lakesweep.format.values.data_type import DataField, parse_data_type
 from lakesweep.model.keyed import MergeRules
+from lakesweep.model.reading.plan import ReadFile
+from lakesweep.operations.reading.parquet import parquet_batches
 from lakesweep.operations.reading.types import arrow_type
 from lakesweep.operations.writing import options as writing_options
 from lakesweep.operations.writing.keyed import KeyedBytes, keyed_files
@@ -113,6 +116,17 @@ def test_columns_and_rows(is_thin: bool) -> None:
     assert decode_row(minimum, types, "bounds") == (1, 6, "a")
     assert decode_row(maximum, types, "bounds") == (9, 8, "d")
     assert nulls == (0, 2, 0)
+
+
+def test_our_reader_finds_the_rows() -> None:
+    """The columns of the table and of the system, in batches that cross row groups."""
+    (file,) = files_of(PLAIN, ["c", "a"], kinds=WANTED["_VALUE_KIND"], options={"file.block-size": "80 b"})
+    assert opened(file).metadata.num_row_groups > 1
+    read = ReadFile("data-1-0.parquet", len(file.body), file.rows, "parquet", 0, 0, 0, b"", None)
+    kind = DataField(2147483645, "_VALUE_KIND", parse_data_type("TINYINT NOT NULL", "a test"))
+    batches = [batch for _, batch in parquet_batches(io.BytesIO(file.body), read, [*fields_of(PLAIN), kind])]
+    found = pa.Table.from_batches(batches).to_pydict()
+    assert found == {name: each for name, each in WANTED.items() if name != "_SEQUENCE_NUMBER"}
 
 
 def test_statistics_of_keys_do_not_follow_options() -> None:
