@@ -1085,6 +1085,27 @@ MUTATIONS = (
         "if False:",
         "unit/operations/keyed/test_refused_files.py::test_files_that_are_older_than_the_vectors",
     ),
+    Mutation(
+        "keys of a new file that do not ascend are written",
+        "operations/writing/keyed",
+        "(before is not None and before >= low) or not _ascend(columns)",
+        "(before is not None and before >= low)",
+        "unit/operations/keyed/test_writing.py::test_the_order_of_several_columns[0]",
+    ),
+    Mutation(
+        "the smallest key of a file is that of its last row group",
+        "operations/writing/keyed",
+        "self._low = self._low if self._rows else low",
+        "self._low = low",
+        "unit/operations/keyed/test_writing.py::test_our_reader_finds_the_rows",
+    ),
+    Mutation(
+        "an upgrade trusts a record that ends elsewhere",
+        "format/upgrades",
+        "if (whole := end_of(_type(schema_text), record, 0)) != len(record):",
+        "if (whole := end_of(_type(schema_text), record, 0)) < 0:",
+        "unit/format/test_upgrades.py::test_damage_is_refused",
+    ),
     # --- outside of the table, seals, conditions ---
     Mutation(
         "one allowed root allows every file outside",

@@ -122,6 +122,7 @@ def test_our_reader_finds_the_rows() -> None:
     """The columns of the table and of the system, in batches that cross row groups."""
     (file,) = files_of(PLAIN, ["c", "a"], kinds=WANTED["_VALUE_KIND"], options={"file.block-size": "80 b"})
     assert opened(file).metadata.num_row_groups > 1
+    assert [file.min_key, file.max_key] == [encode_row(("STRING", "INT"), each) for each in (("a", 4), ("d", 3))]
     read = ReadFile("data-1-0.parquet", len(file.body), file.rows, "parquet", 0, 0, 0, b"", None)
     kind = DataField(2147483645, "_VALUE_KIND", parse_data_type("TINYINT NOT NULL", "a test"))
     batches = [batch for _, batch in parquet_batches(io.BytesIO(file.body), read, [*fields_of(PLAIN), kind])]
