@@ -1,17 +1,26 @@
-"""What is compacted of a bucket, beside the Java engine: the same runs, to the same level, merged together alike."""
+"""What is compacted of a bucket, beside the Java engine: the same runs, to the same level, merged together alike.
+
+And the order of keys, by which all of this goes.
+"""
 
 from __future__ import annotations
 
+import random
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from itertools import chain, zip_longest
 from typing import Any
 
 import pytest
 
+from lakesweep.format.values.data_type import parse_data_type
 from lakesweep.model.keyed import KeyedFile, MergeRules
 from lakesweep.operations.keyed.rules.jobs import work_of
 from lakesweep.operations.keyed.rules.levels import levels_of
 from lakesweep.operations.keyed.rules.pick import level_options, pick
+from lakesweep.table.reach.keyed_files import key_of
 from tests.differential.engine import Engine
+from tests.support.binary_row import encode_row
 from tests.support.keyed_tree import random_tree
 from tests.support.seeds import first_seed
 
@@ -100,3 +109,55 @@ def _theirs(
         else:
             acts.append(("upgrade" if more[0] in level_0 else "move", level, more[0]))
     return {"runs": answer["runs"], "acts": sorted(acts, key=repr)}
+
+
+_TYPES = (
+    *("BOOLEAN", "TINYINT", "INT", "BIGINT", "DATE", "STRING", "CHAR(9)", "DECIMAL(9, 2)", "DECIMAL(38, 10)"),
+    *("TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP(9)"),
+)
+_LETTERS = (
+    "a",
+    "B",
+    "\x01",
+    "\x7f",
+    "\x80",
+    "\u00e9",
+    "\u0800",
+    "\ud7ff",
+    "\ue000",
+    "\uffff",
+    "\U00010000",
+    "\U0010ffff",
+)
+
+
+def test_the_order_of_keys(engine: Engine) -> None:
+    """Random keys of one to three columns, many of them alike."""
+    draw = random.Random(first_seed("LAKESWEEP_DIFFERENTIAL_SEED"))
+    columns = [[type_] for type_ in _TYPES] + [draw.choices(_TYPES, k=draw.randint(2, 3)) for _ in range(20)]
+    for types in columns:
+        values = [[_value(draw, type_) for type_ in types] for _ in range(60)]
+        rows = [encode_row(types, each) for each in values]
+        parsed = [parse_data_type(type_, "a type") for type_ in types]
+        keys = [key_of(row, types, parsed, "a key") for row in rows]
+        ours = sorted(range(len(keys)), key=keys.__getitem__)
+        assert ours == engine("keys_sort", types=types, keys=[row.hex() for row in rows]), types
+
+
+def _value(draw: random.Random, type_: str) -> Any:
+    word = type_.partition("(")[0]
+    number = draw.choice((0, 1, -1, draw.randint(-128, 127)))
+    large = draw.choice((number, draw.randint(-(10**13), 10**13)))
+    match word:
+        case "BOOLEAN":
+            return number > 0
+        case "DATE":
+            return date(1970, 1, 1) + timedelta(days=number)
+        case "STRING" | "CHAR":
+            return "".join(draw.choices(_LETTERS, k=draw.randint(0, 5)))
+        case "DECIMAL":
+            return Decimal(number if type_ == "DECIMAL(9, 2)" else large * 10**9).scaleb(-2)
+        case "TIMESTAMP":
+            step = 1000 if type_ == "TIMESTAMP(3)" else 1
+            return datetime(1970, 1, 1) + timedelta(microseconds=large * step)
+    return large if word == "BIGINT" else number

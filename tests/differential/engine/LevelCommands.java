@@ -1,4 +1,4 @@
-// Commands of the driver about the levels of a bucket: what the engine compacts of files that exist only as metadata.
+// Commands of the driver about the levels of a bucket: the order of keys, and what the engine compacts of files that exist only as metadata.
 import java.lang.reflect.Constructor;
 import java.util.*;
 import java.util.concurrent.ExecutorService;
@@ -21,12 +21,18 @@ import org.apache.paimon.mergetree.SortedRun;
 import org.apache.paimon.mergetree.compact.*;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.paimon.stats.SimpleStats;
+import org.apache.paimon.types.DataType;
+import org.apache.paimon.types.DataTypeJsonParser;
+import org.apache.paimon.types.RowType;
+import org.apache.paimon.utils.KeyComparatorSupplier;
+import org.apache.paimon.utils.SerializationUtils;
 
 class LevelCommands {
     static final Comparator<InternalRow> KEYS = Comparator.comparingInt(row -> row.getInt(0));
 
     static void register(Map<String, EngineDriver.Command> commands) {
         commands.put("levels_compact", LevelCommands::compact);
+        commands.put("keys_sort", LevelCommands::sort);
     }
 
     /**
@@ -73,6 +79,27 @@ class LevelCommands {
         Map<String, Object> found = new LinkedHashMap<>();
         found.put("runs", runs);
         found.put("acts", recorder.acts);
+        return found;
+    }
+
+    /** types, keys [hex of a row...]: the places of the keys in the order of readers, equal ones in the order given. */
+    static Object sort(JsonNode c) {
+        List<DataType> types = new ArrayList<>();
+        for (JsonNode type : c.get("types")) types.add(DataTypeJsonParser.parseDataType(type));
+        List<BinaryRow> keys = new ArrayList<>();
+        List<Integer> places = new ArrayList<>();
+        for (JsonNode key : c.get("keys")) {
+            places.add(keys.size());
+            keys.add(SerializationUtils.deserializeBinaryRow(bytes(key.asText())));
+        }
+        Comparator<InternalRow> order = new KeyComparatorSupplier(RowType.of(types.toArray(new DataType[0]))).get();
+        places.sort((one, other) -> order.compare(keys.get(one), keys.get(other)));
+        return places;
+    }
+
+    private static byte[] bytes(String hex) {
+        byte[] found = new byte[hex.length() / 2];
+        for (int i = 0; i < found.length; i++) found[i] = (byte) Integer.parseInt(hex.substring(2 * i, 2 * i + 2), 16);
         return found;
     }
 

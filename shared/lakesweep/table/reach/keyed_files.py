@@ -32,6 +32,12 @@ def key_names(schema: TableSchema) -> tuple[str, ...]:
     return tuple(name for name in schema.primary_keys if name not in schema.partition_keys)
 
 
+def key_types(schema: TableSchema) -> tuple[DataType, ...]:
+    """Return the types of `key_names`."""
+    of_columns = {field.name: field.type for field in schema.fields}
+    return tuple(of_columns[name] for name in key_names(schema))
+
+
 def keyed_files(
     store: Store,
     root: Root,
@@ -56,8 +62,7 @@ def keyed_files(
         StorageError: A read failed.
     """
     paths, names = TablePaths(schema), key_names(schema)
-    of_columns = {field.name: field.type for field in schema.fields}
-    types = tuple(of_columns[name] for name in names)
+    types = key_types(schema)
     found: dict[str, KeyedFile] = {}
     for each in _live(store, root, chosen):
         entry = each.row.entry
@@ -66,7 +71,7 @@ def keyed_files(
         if vector is not None:
             check_rows(store, vector, entry)
         where = f"table {store.location}, {path}"
-        low, high = (_key(row, names, types, f"{where}, {field}") for row, field in _rows(each))
+        low, high = (key_of(row, names, types, f"{where}, {field}") for row, field in _rows(each))
         if low > high:
             raise RefusedError(f"{where}: expected keys up to _MAX_KEY, found a _MIN_KEY above it", code=CORRUPT_KEYS)
         file = KeyedFile(
@@ -115,8 +120,18 @@ def _rows(each: KeyedEntry) -> tuple[tuple[bytes, str], tuple[bytes, str]]:
     return (each.min_key, "_MIN_KEY"), (each.max_key, "_MAX_KEY")
 
 
-def _key(row: bytes, names: Sequence[str], types: Sequence[DataType], where: str) -> Key:
-    """Decode a key and make it comparable."""
+def key_of(row: bytes, names: Sequence[str], types: Sequence[DataType], where: str) -> Key:
+    """Decode a key and make it comparable.
+
+    Args:
+        row: The key as one row.
+        names: The columns of the key; see `key_names`.
+        types: Their types.
+        where: Where it stands, for messages.
+
+    Raises:
+        RefusedError: The bytes are no key of these types (`corrupt_keys`).
+    """
     try:
         values = decode_row(row, types, where)
     except (FormatError, UnsupportedFormatError) as error:
