@@ -4,7 +4,7 @@ import pytest
 
 from lakesweep.errors import RefusedError
 from lakesweep.operations.keyed.rules.facts import BucketFacts, bucket_facts
-from lakesweep.operations.keyed.rules.levels import Levels, levels_by_bucket, levels_of
+from lakesweep.operations.keyed.rules.levels import Levels, levels_of
 from lakesweep.operations.keyed.rules.pick import Unit
 from tests.support.keyed_tree import keyed_file as file
 
@@ -53,17 +53,6 @@ def test_files_above_the_number_of_levels() -> None:
     assert (levels.highest, levels.last) == (7, 7)
     assert levels_of([file("b", 0, 4)], num_levels=4).last == 3
     assert (levels_of([], 4).highest, levels_of([file("b", 0, 4)], 4).highest) == (-1, 0)
-
-
-def test_buckets_are_apart() -> None:
-    files = [file("b", 0, 9, level=1, bucket=1), file("a", 0, 9, level=1), file("c", 0, 9, level=1, partition=b"p")]
-    found = levels_by_bucket(files, 6)
-    assert {key: names(levels) for key, levels in found.items()} == {
-        (b"", 0): [["a"]],
-        (b"", 1): [["b"]],
-        (b"p", 0): [["c"]],
-    }
-    assert list(found) == sorted(found)
 
 
 def test_facts() -> None:

@@ -62,14 +62,6 @@ def levels_of(files: Iterable[KeyedFile], num_levels: int) -> Levels:
     return Levels(tuple(runs), max(num_levels - 1, *by_level, 0))
 
 
-def levels_by_bucket(files: Iterable[KeyedFile], num_levels: int) -> dict[tuple[bytes, int], Levels]:
-    """Return partition and bucket -> its levels, ascending; see `levels_of`."""
-    by_bucket: defaultdict[tuple[bytes, int], list[KeyedFile]] = defaultdict(list)
-    for file in files:
-        by_bucket[file.file.partition, file.file.bucket].append(file)
-    return {bucket: levels_of(by_bucket[bucket], num_levels) for bucket in sorted(by_bucket)}
-
-
 def _age(file: KeyedFile) -> tuple[int, int, int, str]:
     """Order files of level 0 from the newest on."""
     return -file.max_sequence, file.file.min_sequence, file.file.created_ms or 0, file.name
