@@ -130,7 +130,8 @@ FOLLOWED = frozenset(
         *IGNORE_DELETE, *WRITE_ONLY, SEQUENCE_FIELD, SORT_ORDER, VECTORS, THIN, BUCKET[0],
         # by the choice of files
         "num-levels", "num-sorted-run.compaction-trigger", "compaction.max-size-amplification-percent",
-        "compaction.size-ratio",
+        "compaction.size-ratio", "compaction.total-size-threshold", "compaction.incremental-size-threshold",
+        "compaction.force-up-level-0",
         # by what writes data files and vectors
         "target-file-size", "file.compression", "file.compression.zstd-level", "file.block-size", "data-file.prefix",
         "data-file.path-directory", "file.suffix.include.compression", "metadata.stats-mode",
@@ -142,11 +143,10 @@ FOLLOWED = frozenset(
 
 HARMLESS = frozenset(
     (
-        # They say when Paimon compacts, and how many files at once.
+        # They say when Paimon compacts, by the time of its own process, or what it does with append tables.
         "compaction.delete-ratio-threshold", "compaction.file-num-limit", "compaction.min.file-num",
-        "compaction.force-up-level-0", "compaction.incremental-size-threshold", "compaction.offpeak-ratio",
-        "compaction.offpeak.end.hour", "compaction.offpeak.start.hour", "compaction.optimization-interval",
-        "compaction.small-file-ratio", "compaction.total-size-threshold", "compaction.skip-expired-partitions",
+        "compaction.offpeak-ratio", "compaction.offpeak.end.hour", "compaction.offpeak.start.hour",
+        "compaction.optimization-interval", "compaction.small-file-ratio", "compaction.skip-expired-partitions",
         "force-lookup", "lookup-compact", "lookup-compact.max-interval", "lookup-wait",
         "changelog-producer.lookup-wait", "num-sorted-run.stop-trigger",
         # Paimon then rewrites files too that could stay as they are; their rows do not change.
