@@ -14,6 +14,8 @@ from lakesweep.format.values.data_type import DataField, DataType
 from lakesweep.model.reading.plan import ReadColumn, ReadFile, ReadPlan
 
 VALUE_KIND = "_VALUE_KIND"
+SEQUENCE_FIELD = DataField((1 << 31) - 2, "_SEQUENCE_NUMBER", DataType("BIGINT", nullable=False))
+KIND_FIELD = DataField((1 << 31) - 3, VALUE_KIND, DataType("TINYINT", nullable=False))
 KEPT_KINDS = (0, 2)
 """Rows that were added, and the later state of rows that were changed."""
 

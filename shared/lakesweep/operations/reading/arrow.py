@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
-from lakesweep.format.values.data_type import DataField, DataType
+from lakesweep.format.values.data_type import DataField
 from lakesweep.format.vectors.vector import DeletionVector
-from lakesweep.model.reading.columns import KEPT_KINDS, VALUE_KIND, FileColumn, file_columns
+from lakesweep.model.reading.columns import KEPT_KINDS, KIND_FIELD, VALUE_KIND, FileColumn, file_columns
 from lakesweep.model.reading.plan import ReadFile, ReadPlan, Split
 from lakesweep.model.reading.pruning import may_match
 from lakesweep.model.where.arrow import filtered
@@ -25,7 +25,7 @@ from lakesweep.operations.reading.avro import avro_batches
 from lakesweep.operations.reading.casting import converted
 from lakesweep.operations.reading.object_file import ObjectFile
 from lakesweep.operations.reading.orc import orc_batches
-from lakesweep.operations.reading.parquet import BATCH_ROWS, parquet_batches
+from lakesweep.operations.reading.parquet import BATCH_ROWS, Choose, parquet_batches
 from lakesweep.operations.reading.types import arrow_schema, arrow_type, load_arrow, out_of_range
 from lakesweep.operations.reading.values import partition_array
 from lakesweep.storage.store import Store
@@ -35,7 +35,6 @@ from lakesweep.table.vectors import CORRUPT_VECTORS, read_vectors
 
 MISSING = "missing_data_file"
 _READERS = {"orc": orc_batches, "avro": avro_batches}
-_KIND_FIELD = DataField(2147483645, VALUE_KIND, DataType("TINYINT", nullable=False))
 
 Missing = Callable[[ReadFile], None]
 
@@ -128,6 +127,8 @@ def kept_rows(
     *,
     is_whole: bool = False,
     most_bytes: int | None = None,
+    buffer_bytes: int | None = None,
+    choose: Choose | None = None,
 ) -> Iterator[tuple[int, Any, Any]]:
     """Yield the rows of a file that readers see, before the condition.
 
@@ -139,6 +140,8 @@ def kept_rows(
         batch_rows: The most rows of a batch, if the file is a Parquet file.
         is_whole: See `ObjectFile`.
         most_bytes: See `parquet_batches`.
+        buffer_bytes: See `parquet_batches`.
+        choose: Chooses row groups of a Parquet file for a plan without a condition.
 
     Yields:
         The position of a batch's first row, which of its rows are kept (`None`: all), and the kept rows as a record
@@ -150,7 +153,13 @@ def kept_rows(
     store, key = stores.resolve(file.path)
     source = ObjectFile(store, key, file.size_bytes, is_whole=is_whole)
     schema = arrow_schema(plan.read_columns)
-    for first, batch in _batches(plan, file, source, _physical(plan, wanted), batch_rows, most_bytes):
+    physical = _physical(plan, wanted)
+    if file.format != "parquet":
+        batches = _READERS[file.format](source, file, physical)
+    else:
+        choose = choose or _choice(plan, file)
+        batches = parquet_batches(source, file, physical, choose, batch_rows, most_bytes, buffer_bytes)
+    for first, batch in batches:
         kept = _kept(plan, batch, first, vector)
         left = batch if kept is None else batch.filter(kept)
         if left.num_rows:
@@ -158,24 +167,15 @@ def kept_rows(
             yield first, kept, arrow.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _batches(
-    plan: ReadPlan,
-    file: ReadFile,
-    source: ObjectFile,
-    fields: Sequence[DataField],
-    batch_rows: int,
-    most_bytes: int | None,
-) -> Iterator[tuple[int, Any]]:
-    if file.format != "parquet":
-        return _READERS[file.format](source, file, fields)
+def _choice(plan: ReadPlan, file: ReadFile) -> Choose | None:
     where = plan.where
     if where is None:
-        return parquet_batches(source, file, fields, None, batch_rows, most_bytes)
+        return None
 
     def choose(rows: int, ranges: Mapping[str, ColumnRange]) -> bool:
         return may_match(where, plan, file, rows, ranges)
 
-    return parquet_batches(source, file, fields, choose, batch_rows, most_bytes)
+    return choose
 
 
 def _matching(plan: ReadPlan, batch: Any) -> Iterator[Any]:
@@ -190,7 +190,7 @@ def _matching(plan: ReadPlan, batch: Any) -> Iterator[Any]:
 def _physical(plan: ReadPlan, wanted: Sequence[FileColumn]) -> tuple[DataField, ...]:
     """Return the columns to read of a file."""
     found = tuple(column.found for column in wanted if column.found is not None)
-    return (*found, _KIND_FIELD) if plan.has_kinds else found
+    return (*found, KIND_FIELD) if plan.has_kinds else found
 
 
 def _kept(plan: ReadPlan, batch: Any, first: int, vector: DeletionVector | None) -> Any:

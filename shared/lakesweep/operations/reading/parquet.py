@@ -32,6 +32,7 @@ def parquet_batches(
     choose: Choose | None = None,
     batch_rows: int = BATCH_ROWS,
     most_bytes: int | None = None,
+    buffer_bytes: int | None = None,
 ) -> Iterator[tuple[int, Any]]:
     """Yield record batches with the position of their first row.
 
@@ -42,6 +43,7 @@ def parquet_batches(
         choose: Chooses row groups; by default all are read.
         batch_rows: The most rows of a batch.
         most_bytes: The most bytes that a column of a row group may have when it is unpacked; `None`: any number.
+        buffer_bytes: So much of each column is read and kept at a time; `None`: the columns of a whole row group.
 
     Raises:
         UnsupportedFormatError: A column of a row group is larger than `most_bytes`.
@@ -55,7 +57,14 @@ def parquet_batches(
     # pyarrow reports damage as OSError, ValueError or an own class, depending on where it notices the damage.
     try:
         with ExitStack() as files:
-            reader = files.enter_context(parquet.ParquetFile(source, pre_buffer=True, page_checksum_verification=True))
+            reader = files.enter_context(
+                parquet.ParquetFile(
+                    source,
+                    pre_buffer=buffer_bytes is None,
+                    buffer_size=buffer_bytes or 0,
+                    page_checksum_verification=True,
+                )
+            )
             if reader.metadata.num_rows != file.rows:
                 raise FormatError(f"{file.path}: expected {file.rows} rows, found {reader.metadata.num_rows}")
             check_columns(names, reader.schema_arrow.names, file.path)

@@ -45,6 +45,22 @@ def load_arrow() -> Any:
     return pyarrow
 
 
+def load_numpy() -> Any:
+    """Return numpy.
+
+    Raises:
+        RefusedError: It is not installed.
+    """
+    try:
+        import numpy
+    except ImportError as error:
+        raise RefusedError(
+            "expected numpy, which merges rows by their keys, found none: pip install 'lakesweep[read]'",
+            code="read_needs_numpy",
+        ) from error
+    return numpy
+
+
 def arrow_type(type_: DataType) -> Any:
     """Return Arrow's type.
 

@@ -5,7 +5,7 @@ Before the table's columns lie the columns of the key again, the sequence number
 Source: Paimon 1.4 `KeyValue`, `KeyValueDataFileWriter`, `KeyValueThinDataFileWriterImpl`, `StatsCollectorFactories`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,8 +13,9 @@ from typing import Any
 from lakesweep.errors import FormatError
 from lakesweep.format.row_entries import ValueStats
 from lakesweep.format.values.binary_row_writer import encode_row
-from lakesweep.format.values.data_type import DataField, DataType
+from lakesweep.format.values.data_type import DataField
 from lakesweep.model.keyed import MergeRules
+from lakesweep.model.reading.columns import KIND_FIELD, SEQUENCE_FIELD
 from lakesweep.operations.reading.types import load_arrow
 from lakesweep.operations.writing.options import StatsMode, Writing
 from lakesweep.operations.writing.parquet import rolled
@@ -22,10 +23,6 @@ from lakesweep.operations.writing.statistics import Statistics, comparable, valu
 
 _KEY_ID = (1 << 30) - 1
 """The ids of the columns of the key begin here."""
-_SYSTEM = (
-    DataField((1 << 31) - 2, "_SEQUENCE_NUMBER", DataType("BIGINT", nullable=False)),
-    DataField((1 << 31) - 3, "_VALUE_KIND", DataType("TINYINT", nullable=False)),
-)
 _KEY_MODE = StatsMode("truncate", 128)
 _LAST_KIND = 3
 _DELETES = (1, 3)
@@ -50,7 +47,7 @@ class KeyedBytes:
 
 def keyed_files(
     batches: Iterable[Any], fields: Sequence[DataField], rules: MergeRules, writing: Writing
-) -> Iterator[KeyedBytes]:
+) -> Generator[KeyedBytes, None, None]:
     """Yield data files with the rows of batches, in their order. No rows: no file.
 
     Threads and memory are those of `parquet_files`.
@@ -71,7 +68,7 @@ def keyed_files(
     copies = [] if rules.is_thin else [replace(key, id=_KEY_ID + key.id, name=f"_KEY_{key.name}") for key in keys]
     count = len(fields)
     order = [*(places if copies else ()), count, count + 1, *range(count)]
-    columns = [*copies, *_SYSTEM, *fields]
+    columns = [*copies, SEQUENCE_FIELD, KIND_FIELD, *fields]
     names = [column.name for column in columns]
     arrow = load_arrow()
     ordered = (arrow.RecordBatch.from_arrays([batch.columns[each] for each in order], names) for batch in batches)

@@ -1,0 +1,1 @@
+"""Merge sorted runs of one bucket in a worker."""
