@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     last=(RUN_ID,),
 )
 def compact(typed: Typed) -> int:
-    """Merge small data files of an append table, and take deleted rows out, by one new snapshot.
+    """Merge data files, and take deleted rows out, by one new snapshot. For tables in Parquet.
 
-    For append tables without buckets, in Parquet. Rows stay as they are. A file is rewritten if it is small, or if more
-    than a fifth of its rows are deleted, and if that pays: the table's own options decide, as in Paimon. If another
-    writer changes a file meanwhile, only the files that were to be merged with it stay as they are. The snapshot
-    deletes no file: older snapshots, tags and branches still name the former ones, which expiry deletes. Needs the
-    extra `read`. Prints the plan, and changes nothing without --execute.
+    Of an append table without buckets, small files are merged, and files of which more than a fifth of the rows are
+    deleted, if that pays. With a primary key, files of level 0 are merged upwards, and older rows of the same keys are
+    hidden: where readers apply deletion vectors, they see new rows only after that. --full merges each bucket whole.
+    Nobody else may compact such a table. The table's own options decide, as in Paimon. If another writer changes files
+    meanwhile, what was to be merged with them stays as it is. The snapshot deletes no file: older snapshots, tags and
+    branches still name the former ones, which expiry deletes. Needs the extra `read`. Prints the plan, and changes
+    nothing without --execute.
     """
 
     def completed(table: "Table", values: Mapping[str, Any]) -> "tuple[Table, Mapping[str, Any]]":

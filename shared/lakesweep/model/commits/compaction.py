@@ -38,6 +38,49 @@ class PartitionBins:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class BucketMerge:
+    """What is merged of one bucket of a table with a primary key."""
+
+    partition: str
+    """As its folder; "" without partition keys."""
+    bucket: int
+    why: str
+    """Why it is merged, as Paimon would decide."""
+    level: int
+    """That of the new files."""
+    runs: int
+    """Sorted runs of the bucket: a reader without deletion vectors merges so many."""
+    level_0_files: int
+    level_0_rows: int
+    level_0_since_ms: int | None
+    """When the oldest of them was written, as the writer's clock says without its zone; `None`: unknown, or none."""
+    files: int
+    """Files that are rewritten, or moved to another level."""
+    bytes: int
+    deeper_bytes: int
+    """Files whose keys alone are read."""
+    jobs: tuple[int, ...]
+    """Bytes that each task reads whole."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return the bucket as it appears under `commits`."""
+        return {
+            "partition": self.partition,
+            "bucket": self.bucket,
+            "why": self.why,
+            "level": self.level,
+            "runs": self.runs,
+            "level_0_files": self.level_0_files,
+            "level_0_rows": self.level_0_rows,
+            "level_0_since_ms": self.level_0_since_ms,
+            "files": self.files,
+            "bytes": self.bytes,
+            "deeper_bytes": self.deeper_bytes,
+            "jobs": list(self.jobs),
+        }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport(CommitsReport):
     """The data files that a run rewrites, or would."""
@@ -58,6 +101,12 @@ class CompactionReport(CommitsReport):
     written_rows: int = 0
     index_files: int = 0
     """Index files that the new snapshot does not name any more."""
+    buckets: tuple[BucketMerge, ...] | None = None
+    """What is merged of each bucket; `None`: the table has no primary key."""
+    moved_files: int = 0
+    """Files that changed their level, and stay as they are."""
+    marked_rows: int = 0
+    """Rows of other files that deletion vectors hide from now on, since newer ones replace them."""
 
     @property
     def files(self) -> int:
@@ -87,5 +136,9 @@ class CompactionReport(CommitsReport):
             "partitions": [each.to_json() for each in self.partitions[:SHOWN]],
             "written": {"files": self.written_files, "bytes": self.written_bytes, "rows": self.written_rows},
             "index_files": self.index_files,
+            "bucket_count": len(self.buckets or ()),
+            "buckets": None if self.buckets is None else [each.to_json() for each in self.buckets[:SHOWN]],
+            "moved_files": self.moved_files,
+            "marked_rows": self.marked_rows,
             **CommitsReport.to_json(self),
         }

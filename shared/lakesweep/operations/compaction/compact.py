@@ -1,5 +1,7 @@
 """`compact`: merge small data files of an append table, and take deleted rows out, in one commit.
 
+Tables with a primary key are merged bucket by bucket (`buckets/run.py`).
+
 Rows stay as they are, in the columns of the latest schema. If another writer commits while data files are rewritten,
 each bin is committed whose files are all still there with the same deletion vectors. A bin that has lost one of them is
 given up. So no row that somebody deleted meanwhile comes back.
@@ -8,12 +10,13 @@ Source: Paimon 1.4 `AppendCompactTask`, `AppendCompactCoordinator`.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from lakesweep.commit.base import Base
 from lakesweep.errors import RefusedError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.compaction.arguments import CompactArguments
+from lakesweep.operations.compaction.buckets.run import compact_buckets
 from lakesweep.operations.compaction.task import INSTEAD, OPERATION, Task
 from lakesweep.operations.rows.checks import check_append_table
 from lakesweep.operations.tags.options import declared_zone
@@ -22,20 +25,15 @@ from lakesweep.runs.fleet import rule_of, ruling_of
 from lakesweep.runs.reports import refused, report_of
 from lakesweep.runs.session import NOT_EXECUTABLE, Table
 
-if TYPE_CHECKING:
-    from lakesweep.operations.writing.engine import RewritingEngine
 
-
-def compact(
-    table: Table, arguments: CompactArguments, *, execute: bool, engine: "RewritingEngine | None" = None
-) -> RunReport:
+def compact(table: Table, arguments: CompactArguments, *, execute: bool, engine: Any = None) -> RunReport:
     """Compact the data files of a branch, or say which ones a call would rewrite.
 
     Args:
         table: One branch of a table.
         arguments: What the caller asked for.
         execute: If false, nothing changes.
-        engine: Rewrites data files; by default this process.
+        engine: Rewrites data files, a `RewritingEngine` and `MergingEngine`; by default this process.
 
     Raises:
         UsageError: A partition is not given as the table's keys ask for.
@@ -47,6 +45,8 @@ def compact(
         ruling = ruling_of(table)
         zone = declared_zone(table, arguments.zone, ruling)
         arguments = replace(arguments, sole_compactor=arguments.sole_compactor or rule_of(ruling).has_sole_compactor)
+        if target.schema.primary_keys:
+            return compact_buckets(target, arguments, zone, execute=execute, engine=engine)
         check_append_table(target.schema, INSTEAD)
         if target.base is None:
             return report_of(table, OPERATION, "nothing_to_do", None)

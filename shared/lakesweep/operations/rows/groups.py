@@ -83,7 +83,7 @@ def groups_of(
         RefusedError: A data file's vector lies in an index file that the index does not name (`corrupt_vectors`), or an
             option does not parse (`bad_option`).
     """
-    paths, width = TablePaths(schema), _width(index, schema)
+    paths, width = TablePaths(schema), width_of(vector_files(index), schema)
     entries = {paths.index_file(entry): entry for entry in vector_files(index)}
     parts: dict[tuple[bytes, int], dict[str, list[Change]]] = {}
     for change in changes:
@@ -152,9 +152,13 @@ def vector_files(index: RawIndex | None) -> tuple[IndexEntry, ...]:
     return tuple(entry for _, entry in rows if entry.index_type == DELETION_VECTORS)
 
 
-def _width(index: RawIndex | None, schema: TableSchema) -> Width:
-    """Return the width of a table's vectors: that of its first one, else what its options say."""
-    for entry in vector_files(index):
+def width_of(entries: Iterable[IndexEntry], schema: TableSchema) -> Width:
+    """Return the width of new vectors: that of the first one in some index files, else what the table's options say.
+
+    Raises:
+        RefusedError: The option does not parse (`bad_option`).
+    """
+    for entry in entries:
         for width in widths_of(entry).values():
             return width
     try:

@@ -63,7 +63,8 @@ class CommitRun:
         self._note: Note = _as_it_is
         self._operation, self._options = operation, options
         self._has_lock, self._unattended, self._show = has_lock, unattended, show
-        self._area = require_area(target.table)
+        self.area = require_area(target.table)
+        """The table's documents."""
         self._started_ms = target.table.store.now_ms()
         self.id = target.table.run_id or new_id(self._started_ms)
         self._lease: LeaseDocument | None = None
@@ -91,7 +92,7 @@ class CommitRun:
         Raises:
             MaintenanceError: Nothing was committed.
         """
-        self._lease = lease = read_lease(self._area)
+        self._lease = lease = read_lease(self.area)
         if self._may_have_committed(lease):
             self.warn(
                 f"run {self.id} has committed, or may have, so it commits nothing more; if the change is still to be "
@@ -141,7 +142,7 @@ class CommitRun:
 
         env = CommitEnvironment(
             store=table.store,
-            area=self._area,
+            area=self.area,
             branch=table.ref.branch,
             run_id=self.id,
             batch=len(self.made) + 1,
@@ -153,7 +154,7 @@ class CommitRun:
             first=None if self.made else self.target.base,
             lease=lease,
             clock_ms=table.clock_ms,
-            known=lambda: known_of(self._area, table.ref.branch),
+            known=lambda: known_of(self.area, table.ref.branch),
         )
         committed = commit(env, prepare)
         for warning in committed.warnings:
@@ -177,14 +178,14 @@ class CommitRun:
         if table.run_id is None:
             return False
         record = lease.commits.get(table.ref.branch)
-        return (record is not None and record.run_id == self.id) or has_report(self._area, self.id)
+        return (record is not None and record.run_id == self.id) or has_report(self.area, self.id)
 
     def _finish_begun(self, lease: LeaseDocument) -> RunReport | None:
         """Finish a plan that a dead run left; return its report if it was interrupted again."""
         table = self.target.table
         finished = finish_begun(table, lease) if table.may_delete else None
         if finished is not None:
-            self._lease = read_lease(self._area)
+            self._lease = read_lease(self.area)
             if self._lease.intent is not None:
                 return finished
             self.warn(f"run {finished.run_id} first finished a plan that an earlier run had begun")
@@ -195,7 +196,7 @@ class CommitRun:
         table = self.target.table
         doubt = ""
         with suppress(MaintenanceError):
-            record = read_lease(self._area).commits.get(table.ref.branch)
+            record = read_lease(self.area).commits.get(table.ref.branch)
             if record is not None and record.run_id == self.id and record.uuid not in {made.uuid for made in self.made}:
                 if record.state == "published":
                     self.made.append(self._note(MadeCommit(record.id, record.uuid)))
@@ -214,7 +215,7 @@ class CommitRun:
     def _note_seen(self) -> None:
         """Note for the next sweep what was committed. The lease has the last commit in any case."""
         with suppress(MaintenanceError):
-            note_commits(self._area, self.target.table.ref.branch, self._seen, self._told)
+            note_commits(self.area, self.target.table.ref.branch, self._seen, self._told)
 
     def _shown(self, report: RunReport) -> RunReport:
         shown = self._show(report, tuple(self.made))
@@ -229,7 +230,7 @@ class CommitRun:
         report = replace(report, run_id=self.id, executed=True, refusal=refusal or report.refusal)
         times_ms = (self._started_ms, table.store.now_ms())
         try:
-            store_report(self._area, self.id, report.to_json(), report.all_warnings(), times_ms)
+            store_report(self.area, self.id, report.to_json(), report.all_warnings(), times_ms)
         except StorageError as error:
             ids = ", ".join(str(made.snapshot_id) for made in self.made)
             raise type(error)(

@@ -1,0 +1,1 @@
+"""Compaction of tables with a primary key, bucket by bucket."""
