@@ -105,13 +105,14 @@ class Bucket:
             level=level,
             bucket=0,
             partition=encode_row((), ()),
-            vector=self._vector(name, deleted) if deleted else None,
+            vector=self.vector(name, deleted) if deleted else None,
             min_sequence=min(row[width] for row in rows),
         )
+        keys = [key for key in map(self.key, rows) if None not in key]
         found = {
             "file": read,
-            "low": min(map(self.key, rows)),
-            "high": max(map(self.key, rows)),
+            "low": min(keys),
+            "high": max(keys),
             "max_sequence": max(row[width] for row in rows),
             "delete_rows": sum(row[width + 1] in (1, 3) for row in rows),
             "source": 0,
@@ -119,7 +120,8 @@ class Bucket:
         }
         return KeyedFile(**found | stated)
 
-    def _vector(self, name: str, deleted: Sequence[int]) -> LocatedVector:
+    def vector(self, name: str, deleted: Sequence[int]) -> LocatedVector:
+        """Write a vector, and return where it lies."""
         blob = encode(collect(deleted, 32), 32)
         path = f"index/index-{name}"
         self.store.put(path, b"\1" + blob)

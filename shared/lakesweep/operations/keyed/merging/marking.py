@@ -1,6 +1,5 @@
 """Find the deeper rows that newer ones replace."""
 
-from array import array
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -67,6 +66,5 @@ class Marking:
         for name, parts in self._found.items():
             positions = numpy.concatenate(parts)
             width: Width = 32 if int(positions.max()) <= _MOST_NARROW else 64
-            rows = array("q", positions.astype(numpy.int64).tobytes())
-            found[name] = encode(collect(rows, width), width)
+            found[name] = encode(collect(positions, width), width)
         return found

@@ -108,7 +108,12 @@ class Reader:
         keys = [by_name[name] for name in rules.keys]
         self.types = [column.field.type for column in keys]
         self._deep_plan = replace(plan, columns=tuple(keys))
-        self.rows_read = 0
+        self._counts: list[int] = []
+
+    @property
+    def rows_read(self) -> int:
+        """So many merged rows, without those that a vector deletes."""
+        return sum(self._counts)
 
     def merged(self, run: Run) -> Generator[Rows, None, None]:
         """Yield the rows of a run with all columns, then the sequence number and the kind.
@@ -125,7 +130,7 @@ class Reader:
                 keys = self._keys(file, batch)
                 before, is_strict = self._checked(file, keys, before)
                 self._check_system(file, batch)
-                self.rows_read += batch.num_rows
+                self._counts.append(batch.num_rows)
                 rows = Rows(file, keys, batch, is_strict)
                 if self._rules.ignores_deletes:
                     rows = _without_deletes(rows)

@@ -1,7 +1,7 @@
 """A sorted run as a stream of rows that waits for its turn."""
 
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import Executor, Future
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -67,10 +67,7 @@ class Stream:
         """Begin to read."""
         if self._executor is not None and self._next is None and not self.is_ended:
             # The copy carries the guard of this thread.
-            self._next = self._executor.submit(copy_context().run, self._following())
-
-    def _following(self) -> Callable[[], Rows | None]:
-        return lambda: next(self._rows, None)
+            self._next = self._executor.submit(copy_context().run, next, self._rows, None)
 
     def fill(self) -> None:
         """Read until there are some rows, and two different keys."""
