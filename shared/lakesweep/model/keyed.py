@@ -73,7 +73,7 @@ class MergeJob:
     level: int
     """That of the new files."""
     runs: tuple[Run, ...]
-    """What is merged. With equal sequence numbers, the row of the earlier run counts; in Paimon it may be any of them."""
+    """What is merged. With equal sequence numbers, the row of the earlier run counts; in Paimon, one of them."""
     deeper: tuple[Run, ...] = ()
     """Runs of the levels below the new files, from the upper one on. Their rows with the same keys are marked."""
     drops_deletes: bool = True

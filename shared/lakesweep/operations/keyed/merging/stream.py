@@ -67,7 +67,10 @@ class Stream:
         """Begin to read."""
         if self._executor is not None and self._next is None and not self.is_ended:
             # The copy carries the guard of this thread.
-            self._next = self._executor.submit(copy_context().run, next, self._rows, None)
+            self._next = self._executor.submit(copy_context().run, self._following)
+
+    def _following(self) -> Rows | None:
+        return next(self._rows, None)
 
     def fill(self) -> None:
         """Read until there are some rows, and two different keys."""
