@@ -27,6 +27,7 @@ from lakesweep.operations.compaction.rules.choice import Limits, choose
 from lakesweep.operations.compaction.rules.pick import deleted_rows
 from lakesweep.operations.keyed.rules.allowed import check_index, check_keyed_table
 from lakesweep.operations.keyed.rules.facts import BucketFacts, bucket_facts
+from lakesweep.operations.keyed.rules.files import check_files
 from lakesweep.operations.keyed.rules.jobs import BucketWork, work_of
 from lakesweep.operations.keyed.rules.levels import levels_of
 from lakesweep.operations.keyed.rules.pick import LevelOptions, Unit, level_options, pick
@@ -111,7 +112,10 @@ class Task:
         has_vectors = self.rules.has_vectors
         if index is not None:
             check_index([entry for _, entry in index.rows], has_vectors=has_vectors)
-        return buckets_of(self.table, base, index, has_vectors=has_vectors, is_wanted=self._is_wanted)
+        found = buckets_of(self.table, base, index, has_vectors=has_vectors, is_wanted=self._is_wanted)
+        for bucket in found.values():
+            check_files(bucket.files, self.schemas, has_vectors=has_vectors, full=self.arguments.full)
+        return found
 
     def choice(self, buckets: Mapping[Place, Bucket]) -> Choice:
         """Return what is merged, within the limits of the call.
@@ -220,6 +224,12 @@ def _all_schemas(table: Table, latest: TableSchema) -> tuple[TableSchema, ...]:
     listing = list_branch(table.store, table.ref.branch, ("schema",))
     ids = [int(ref.path.rpartition("-")[2]) for ref in listing.schemas]
     found = {latest.id: latest} | read_schemas(table.store, listing, [each for each in ids if each != latest.id])
+    if missing := set(ids) - set(found):
+        raise RefusedError(
+            f"table {table.ref}: expected the id of each schema in its name, found another one in schema "
+            f"{min(missing)}",
+            code="unreadable_schema",
+        )
     return tuple(found[each] for each in sorted(found))
 
 

@@ -172,14 +172,6 @@ def _check_levels(schemas: Sequence[TableSchema]) -> None:
         if SEQUENCE_FIELD in schema.options:
             why = "a row of level 0 may count less than an older one below, so only a full compaction merges them"
             raise _refusal(schema, latest, SEQUENCE_FIELD, why, None, "sequence_field")
-    for schema in reversed(schemas):
-        if not _flag(schema.options, VECTORS):
-            raise RefusedError(
-                f"option {VECTORS} is {describe(schema.options.get(VECTORS, 'false'))} in schema {schema.id} and true "
-                f"now (levels may have several rows of one key, so only a full compaction merges them); compact in "
-                f"full, or {INSTEAD}",
-                code="vectors_switched",
-            )
 
 
 def _check_alone(options: Mapping[str, str]) -> None:
