@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -194,3 +195,31 @@ def test_vectors_of_a_bucket_lie_in_one_index_file(table: KeyedTable) -> None:
         body = table.store.read(f"index/{entry.file_name}", 1 << 20).data
         assert len(list(read_index_file(body, entry, entry.file_name))) == len(entry.vectors)
         assert {vector[0] for vector in entry.vectors} <= live
+
+
+def test_a_schema_that_comes_while_the_table_is_looked_at(table: KeyedTable) -> None:
+    """Its rules are not mixed with those of the former one."""
+
+    def evolve() -> None:
+        document = json.loads(table.store.read("schema/schema-0", 1 << 20).data)
+        document |= {"id": 1, "options": {**document["options"], "ignore-delete": "true"}}
+        table.store.put("schema/schema-1", json.dumps(document).encode())
+
+    looks = count(1)
+    acts = Acting(lambda call: call.startswith("table list schema/") and next(looks) == 2, evolve)
+    report = table.compact(FaultyStore(table.store, acts, "table"))
+    assert report.refusal is not None
+    assert (acts.has_acted, report.status) == (True, "stale")
+    assert table.compact().status == "done"
+    table.check()
+
+
+def test_level_0_is_merged_where_an_option_asks_for_it(tmp_path: Path) -> None:
+    """Without deletion vectors readers see level 0, so by default fewer than five runs stay."""
+    plain = KeyedTable(tmp_path / "plain", WITHOUT_VECTORS)
+    forced = KeyedTable(tmp_path / "forced", {**WITHOUT_VECTORS, "force-lookup": "true"})
+    for table in (plain, forced):
+        table.upsert()
+        table.upsert()
+    assert (plain.compact().status, forced.compact().status) == ("nothing_to_do", "done")
+    forced.check()

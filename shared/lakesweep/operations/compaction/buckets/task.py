@@ -8,7 +8,7 @@ from datetime import timedelta, timezone, tzinfo
 from lakesweep.commit.allowed import refuse_commit
 from lakesweep.commit.base import Base, list_branch
 from lakesweep.commit.index_files import refuse_external
-from lakesweep.errors import FormatError, RefusedError
+from lakesweep.errors import FormatError, RefusedError, StalePlanError
 from lakesweep.format.index_manifest_writer import RawIndex
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.values.binary_row import decode_row
@@ -41,7 +41,7 @@ from lakesweep.table.documents import read_schemas
 
 NEVER_MS = 1 << 62
 """A time that never comes."""
-_FORCE_UP = "compaction.force-up-level-0"
+_FORCE_UP = ("compaction.force-up-level-0", "force-lookup")
 _FIRST_ZONE = timezone(timedelta(hours=14))
 """Clocks show no later time anywhere."""
 
@@ -81,6 +81,7 @@ class Task:
 
         Raises:
             RefusedError: The table is none that Lakesweep merges, or an option does not parse.
+        StalePlanError: A later schema has come.
         """
         self.arguments, self.zone, self._now_ms = arguments, zone, now_ms
         self.table = remembering_manifests(table)
@@ -88,7 +89,7 @@ class Task:
         self.schemas = _all_schemas(table, schema)
         self.rules: MergeRules = check_keyed_table(self.schemas, full=arguments.full, is_alone=arguments.sole_compactor)
         self.levels: LevelOptions = level_options(self.options)
-        self._forces_level_0 = self.rules.has_vectors or _flag(self.options, _FORCE_UP)
+        self._forces_level_0 = self.rules.has_vectors or any(_flag(self.options, name) for name in _FORCE_UP)
         self.writing: Writing = writing_of(replace(schema, options=self.options), schema.fields)
         check_types(schema.fields)
         self._is_wanted = _matcher(schema, arguments, zone)
@@ -223,6 +224,10 @@ def _all_schemas(table: Table, latest: TableSchema) -> tuple[TableSchema, ...]:
     """Return all schemas of the branch, ascending by id."""
     listing = list_branch(table.store, table.ref.branch, ("schema",))
     ids = [int(ref.path.rpartition("-")[2]) for ref in listing.schemas]
+    if ids and max(ids) > latest.id:
+        raise StalePlanError(
+            f"table {table.ref}: schema {max(ids)} came while the table was looked at by schema {latest.id}; run again"
+        )
     found = {latest.id: latest} | read_schemas(table.store, listing, [each for each in ids if each != latest.id])
     if missing := set(ids) - set(found):
         raise RefusedError(
