@@ -356,6 +356,10 @@ bench-delete-rows: install jars ## Measure deleting rows on Spark beside the Jav
 bench-compact: install jars ## Measure compacting data files on Spark beside the Java engine
 	@$(BIN)/python -m benchmarks.compact $(ARGS)
 
+.PHONY: bench-merge
+bench-merge: install jars ## Measure compacting tables with a primary key beside the Java engine (about 20 minutes)
+	@$(BIN)/python -m benchmarks.merge $(ARGS)
+
 .PHONY: bench-fan-out
 bench-fan-out: install ## Measure the scan for orphan files by functions, beside that of one process (needs versitygw)
 	@$(BIN)/python -m benchmarks.fan_out $(ARGS)
