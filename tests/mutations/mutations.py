@@ -805,8 +805,8 @@ MUTATIONS = (
     Mutation(
         "positions in deeper files count from their row group",
         "operations/keyed/merging/reading",
-        "is_strict, places + first)",
-        "is_strict, places)",
+        "batch.nbytes, places + first)",
+        "batch.nbytes, places)",
         "unit/operations/keyed/test_merge_jobs.py::test_bytes_of_deeper_files",
     ),
     Mutation(

@@ -128,6 +128,7 @@ def kept_rows(
     is_whole: bool = False,
     most_bytes: int | None = None,
     buffer_bytes: int | None = None,
+    batch_bytes: int | None = None,
     choose: Choose | None = None,
 ) -> Iterator[tuple[int, Any, Any]]:
     """Yield the rows of a file that readers see, before the condition.
@@ -141,6 +142,7 @@ def kept_rows(
         is_whole: See `ObjectFile`.
         most_bytes: See `parquet_batches`.
         buffer_bytes: See `parquet_batches`.
+        batch_bytes: See `parquet_batches`.
         choose: Chooses row groups of a Parquet file for a plan without a condition.
 
     Yields:
@@ -158,7 +160,7 @@ def kept_rows(
         batches = _READERS[file.format](source, file, physical)
     else:
         choose = choose or _choice(plan, file)
-        batches = parquet_batches(source, file, physical, choose, batch_rows, most_bytes, buffer_bytes)
+        batches = parquet_batches(source, file, physical, choose, batch_rows, most_bytes, buffer_bytes, batch_bytes)
     for first, batch in batches:
         kept = _kept(plan, batch, first, vector)
         left = batch if kept is None else batch.filter(kept)

@@ -33,6 +33,7 @@ def parquet_batches(
     batch_rows: int = BATCH_ROWS,
     most_bytes: int | None = None,
     buffer_bytes: int | None = None,
+    batch_bytes: int | None = None,
 ) -> Iterator[tuple[int, Any]]:
     """Yield record batches with the position of their first row.
 
@@ -44,6 +45,7 @@ def parquet_batches(
         batch_rows: The most rows of a batch.
         most_bytes: The most bytes that a column of a row group may have when it is unpacked; `None`: any number.
         buffer_bytes: So much of each column is read and kept at a time; `None`: the columns of a whole row group.
+        batch_bytes: A batch has fewer rows if they take more than this, as the row group says; `None`: any number.
 
     Raises:
         UnsupportedFormatError: A column of a row group is larger than `most_bytes`.
@@ -82,7 +84,8 @@ def parquet_batches(
                     micros = files.enter_context(parquet.ParquetFile(source, coerce_int96_timestamp_unit="us"))
                 if micros is not None:
                     _check_range(micros.iter_batches(batch_rows, row_groups=[number], columns=far), file)
-                for batch in reader.iter_batches(batch_rows, row_groups=[number], columns=names, use_threads=False):
+                most_rows = batch_rows if batch_bytes is None else min(batch_rows, _rows(group, names, batch_bytes))
+                for batch in reader.iter_batches(most_rows, row_groups=[number], columns=names, use_threads=False):
                     yield first, batch.select(names)
                     first += batch.num_rows
                 if first != end:
@@ -120,6 +123,13 @@ def _check_size(group: Any, most_bytes: int, place: str) -> None:
                 f"{place}: expected at most {most_bytes} bytes of the column {column.path_in_schema}, found "
                 f"{column.total_uncompressed_size}, which are too many for the memory of one task"
             )
+
+
+def _rows(group: Any, names: Sequence[str], size_bytes: int) -> int:
+    """Return how many rows of some columns of a row group have this size, at least one."""
+    columns = [group.column(number) for number in range(group.num_columns)]
+    wanted = (each.total_uncompressed_size for each in columns if each.path_in_schema.partition(".")[0] in names)
+    return max(1, int(size_bytes * group.num_rows // max(1, sum(wanted))))
 
 
 def _nanoseconds(schema: Any, names: Sequence[str]) -> list[str]:

@@ -14,6 +14,8 @@ from lakesweep.format.values.data_type import DataField, parse_data_type
 from lakesweep.model.keyed import MergeJob
 from lakesweep.model.reading.plan import ReadColumn
 from lakesweep.operations.keyed.merging.merge import merge_job
+from lakesweep.operations.reading.object_file import ObjectFile
+from lakesweep.operations.reading.parquet import parquet_batches
 from lakesweep.storage.store import delete_all
 from lakesweep.table.stores import TableStores
 from tests.support.keyed_runs import Bucket, Row, marks
@@ -304,3 +306,17 @@ def test_thin_files(bucket: Bucket) -> None:
     assert (values(bucket, merged), marks(merged)) == ([(2, "c")], {deep.name: [1]})
     body = bucket.store.read(f"bucket-0/{merged.files[0].name}").data
     assert parquet.ParquetFile(pa.BufferReader(body)).schema_arrow.names[0] == "_SEQUENCE_NUMBER"
+
+
+def test_large_rows_come_in_small_batches(bucket: Bucket) -> None:
+    """So that the rows of all runs have room in memory, however well a file is packed."""
+    file = bucket.file([(each, f"{each:04}" + "x" * 10_000) for each in range(100)], group_rows=40).file
+    source = ObjectFile(bucket.store, file.path, file.size_bytes)
+    batches = list(parquet_batches(source, file, bucket.fields, batch_rows=30, batch_bytes=50_000))
+    assert [batch.num_rows for _, batch in batches] == [*[4] * 10, *[4] * 10, *[4] * 5]
+    assert [first for first, _ in batches] == list(range(0, 100, 4))
+    few = [
+        batch.num_rows
+        for _, batch in parquet_batches(source, file, bucket.fields[:1], batch_rows=30, batch_bytes=50_000)
+    ]
+    assert few == [30, 10, 30, 10, 20]

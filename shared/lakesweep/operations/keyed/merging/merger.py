@@ -37,8 +37,7 @@ class Merger:
         files = (*job.files, *(file for run in deeper for file in run))
         vectors = file_vectors(stores, plan, Split(tuple(file.file for file in files)))
         sizes = sizes_of(job, self._columns)
-        self._batch_rows = batch_rows or sizes.batch_rows
-        sizes = replace(sizes, batch_rows=self._batch_rows)
+        self._sizes = sizes = replace(sizes, batch_rows=batch_rows or sizes.batch_rows)
         self._reader = Reader(stores, plan, rules, vectors, sizes, self._columns, has_sequence=not job.is_upgrade)
         gone = [vectors[file.file.path].cardinality for file in job.files if file.file.path in vectors]
         self._expected = sum(file.file.rows for file in job.files) - sum(gone)
@@ -48,14 +47,14 @@ class Merger:
         self.marking = Marking(plan.table)
 
     def __enter__(self) -> Self:
-        job, executor = self._job, None
+        job, sizes, executor = self._job, self._sizes, None
         low, high = min(file.low for file in job.files), max(file.high for file in job.files)
         runs = [self._reader.merged(run) for run in job.runs]
         runs += [self._reader.deeper(run, low, high) for run in job.deeper]
         if self._in_threads:
             executor = ThreadPoolExecutor(min(_THREADS, len(runs)), thread_name_prefix="runs")
         streams = [
-            self._resources.enter_context(closing(Stream(rows, self._batch_rows, executor, place)))
+            self._resources.enter_context(closing(Stream(rows, sizes.batch_rows, sizes.batch_bytes, executor, place)))
             for place, rows in enumerate(runs)
         ]
         if executor is not None:

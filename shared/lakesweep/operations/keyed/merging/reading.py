@@ -39,6 +39,7 @@ class Sizes:
     """How much of each run is read at a time."""
 
     batch_rows: int
+    batch_bytes: int
     small_bytes: int
     """A smaller file is read with one request."""
     buffer_bytes: int | None
@@ -54,6 +55,7 @@ def sizes_of(job: MergeJob, columns: Sequence[ReadColumn]) -> Sizes:
     share = _BUFFERED_BYTES // (len(job.runs) * max(1, len(columns)))
     return Sizes(
         batch_rows=max(1, min(_MOST_ROWS, int(_HELD_BYTES / (runs * row_bytes)))),
+        batch_bytes=_HELD_BYTES // runs,
         small_bytes=_SMALL_BYTES if large <= _BUFFERED_BYTES // 2 else 0,
         buffer_bytes=None if large <= _BUFFERED_BYTES else max(_LEAST_BUFFER, min(_MOST_BUFFER, share)),
     )
@@ -131,7 +133,7 @@ class Reader:
                 before, is_strict = self._checked(file, keys, before)
                 self._check_system(file, batch)
                 self._counts.append(batch.num_rows)
-                rows = Rows(file, keys, batch, is_strict)
+                rows = Rows(file, keys, batch, is_strict, batch.nbytes)
                 if self._rules.ignores_deletes:
                     rows = _without_deletes(rows)
                 if rows.count:
@@ -161,7 +163,7 @@ class Reader:
                     if kept is None
                     else numpy.flatnonzero(kept.to_numpy(zero_copy_only=False))
                 )
-                yield Rows(file, keys, None, is_strict, places + first)
+                yield Rows(file, keys, None, is_strict, batch.nbytes, places + first)
 
     def _read(
         self, plan: ReadPlan, file: KeyedFile, choose: Choose | None
@@ -177,6 +179,7 @@ class Reader:
                 is_whole=not is_deep and file.file.size_bytes <= sizes.small_bytes,
                 most_bytes=MOST_COLUMN_BYTES,
                 buffer_bytes=None if is_deep else sizes.buffer_bytes,
+                batch_bytes=sizes.batch_bytes,
                 choose=choose,
             )
         except ObjectNotFoundError as error:

@@ -21,6 +21,7 @@ class Rows:
     """Their columns as a record batch; `None`: only keys count."""
     is_strict: bool
     """Each has a larger key than the row before, also the first one."""
+    size_bytes: int
     positions: Any = None
     """Where each lies in its file, if only keys count."""
 
@@ -35,6 +36,7 @@ class Rows:
             self,
             keys=[part[start:stop] for part in self.keys],
             batch=None if self.batch is None else self.batch.slice(start, stop - start),
+            size_bytes=self.size_bytes * (stop - start) // self.count,
             positions=None if self.positions is None else self.positions[start:stop],
         )
 
@@ -43,11 +45,11 @@ class Stream:
     """The rows of one run. A few are in memory, and a thread of the executor reads those that follow."""
 
     def __init__(
-        self, rows: Generator[Rows, None, None], most_rows: int, executor: Executor | None, place: int
+        self, rows: Generator[Rows, None, None], most_rows: int, most_bytes: int, executor: Executor | None, place: int
     ) -> None:
         self.place = place
         """The number of the run."""
-        self._rows, self._most, self._executor = rows, most_rows, executor
+        self._rows, self._most_rows, self._most_bytes, self._executor = rows, most_rows, most_bytes, executor
         self._held: deque[Rows] = deque()
         self._next: Future[Rows | None] | None = None
         self.is_ended = False
@@ -74,10 +76,12 @@ class Stream:
 
     def fill(self) -> None:
         """Read until there are some rows, and two different keys."""
-        while not self.is_ended and (
-            2 * sum(rows.count for rows in self._held) < self._most or self.first == self.last
-        ):
+        while not self.is_ended and (self._is_low() or self.first == self.last):
             self._read()
+
+    def _is_low(self) -> bool:
+        rows, size = sum(rows.count for rows in self._held), sum(rows.size_bytes for rows in self._held)
+        return 2 * rows < self._most_rows and 2 * size < self._most_bytes
 
     def skip(self, key: RowKey) -> None:
         """Drop rows with a smaller key."""
