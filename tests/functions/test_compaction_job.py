@@ -1,10 +1,13 @@
 """A compaction, from the request to the end, with the job in this process: its rows, its result, its role."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.functions.rows_job import NAME, VECTORS, document_at, environment, job, run_job
 from tests.functions.stacked import Stacked, stacked
 from tests.support.iam import assert_allowed, recorded, role
+from tests.support.keyed_table import KeyedTable
 from tests.support.rows_read import read_rows
 
 
@@ -116,3 +119,31 @@ def test_a_pass_asks_for_a_job_by_policy(monkeypatch: pytest.MonkeyPatch) -> Non
     by_policy(deployed)
     left, _ = run_job(deployed, monkeypatch, "compact")
     assert (left.exit_code, left.document["status"]) == (0, "nothing_to_do"), "the policy says nothing any more"
+
+
+def test_rows_of_level_0_become_visible_by_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a commit of pypaimon to a table with a primary key, through the pass, to its readers."""
+    deployed = stacked()
+    deployed.rule(compaction={"level_0_age": "1 ms"}, time_zone="+14:00")
+    written = KeyedTable(tmp_path, {"snapshot.num-retained.min": "3"})
+    store = deployed.store(NAME)
+    for _ in range(2):
+        written.upsert()
+    for entry in written.store.list(""):
+        store.put(entry.key, written.store.read(entry.key).data)
+    assert read_rows(store) == []
+    deployed.send("on_snapshot_written", deployed.commit_event(2, NAME))
+    with recorded() as calls:
+        answer = deployed.send("expire", *deployed.waiting("expire"))
+    assert answer.failed == [] and answer.metrics.get("RunsRefused", 0) == 0, answer.text
+    assert_allowed(role(deployed.stack, "ExpireRole"), calls)
+    (request,) = deployed.waiting("spark")
+    assert (request["operation"], request["arguments"]) == ("compact", {"by_policy": True})
+    deployed.send("spark_jobs", request)
+    done, calls = run_job(deployed, monkeypatch, "compact")
+    assert (done.exit_code, done.document["status"]) == (0, "done"), done.messages
+    assert_allowed(role(deployed.stack, "SparkCommitterRole"), calls)
+    visible = {(row["dt"], row["id"]): row["price"] for row in read_rows(store)}
+    assert visible == written.model
+    deployed.run(deployed.commit_event(3, NAME))
+    assert deployed.waiting("spark") == [] and deployed.snapshots(NAME)[-1] == 3

@@ -64,7 +64,7 @@ def _left(commits: Document) -> Iterator[tuple[str, str]]:
     if commits["waiting_files"]:
         yield "left", f"{_counted(commits['waiting_files'], 'data file')} for the next run, since a run has a limit"
     if commits["busy_files"]:
-        yield "busy", f"{_counted(commits['busy_files'], 'data file')} in partitions that are not idle long enough"
+        yield "busy", f"{_counted(commits['busy_files'], 'data file')} that are too young: their partition, or level 0"
 
 
 def _end(commits: Document) -> Iterator[tuple[str, str]]:

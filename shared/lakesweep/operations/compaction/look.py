@@ -9,6 +9,8 @@ from datetime import tzinfo
 from lakesweep.errors import RefusedError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.compaction.arguments import CompactArguments
+from lakesweep.operations.compaction.buckets.run import planned as planned_merges
+from lakesweep.operations.compaction.buckets.task import Task as Merges
 from lakesweep.operations.compaction.compact import planned
 from lakesweep.operations.compaction.task import INSTEAD, OPERATION, Task
 from lakesweep.operations.rows.checks import check_append_table
@@ -39,9 +41,12 @@ def look(table: Table, arguments: CompactArguments, zone: tzinfo | None, view: T
     """
     try:
         target = opened(table, OPERATION, view, execute=True)
-        check_append_table(target.schema, INSTEAD)
+        seen, has_key = table if view is None else view.table, bool(target.schema.primary_keys)
+        if not has_key:
+            check_append_table(target.schema, INSTEAD)
         if target.base is None:
             return report_of(table, OPERATION, "nothing_to_do", None)
+        task = (Merges if has_key else Task)(seen, target.schema, arguments, zone, target.now_ms)
         snapshot = target.base.root.snapshot
         metas = [meta for each in StrictMetadata(target.store, str(table.ref)).lists(snapshot) for meta in each.metas]
         entries = sum(meta.added_count + meta.deleted_count for meta in metas)
@@ -51,7 +56,8 @@ def look(table: Table, arguments: CompactArguments, zone: tzinfo | None, view: T
                 f"{MOST_ENTRIES} in {MOST_MANIFESTS} manifests at most; run `lakesweep compact TABLE`",
                 code=TOO_LARGE,
             )
-        seen = table if view is None else view.table
-        return planned(target, target.base, Task(seen, target.schema, arguments, zone, target.now_ms))
+        if isinstance(task, Merges):
+            return planned_merges(target, target.base, task)
+        return planned(target, target.base, task)
     except RefusedError as error:
         return refused(table, OPERATION, error)

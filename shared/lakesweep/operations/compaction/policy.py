@@ -20,12 +20,13 @@ from lakesweep.runs.reports import refused, report_of
 from lakesweep.runs.session import Table
 
 
-def arguments_of(rules: CompactionRules | None, catalog: Catalog) -> CompactArguments:
+def arguments_of(rules: CompactionRules | None, catalog: Catalog, *, has_key: bool) -> CompactArguments:
     """Return the arguments of a compaction that nobody watches.
 
     Args:
         rules: What the policy says; `None`: nothing, so the arguments are those of a call by default.
         catalog: What is declared about the catalog.
+        has_key: The table has a primary key.
     """
     if rules is None:
         return CompactArguments(catalog, unattended=True)
@@ -33,8 +34,8 @@ def arguments_of(rules: CompactionRules | None, catalog: Catalog) -> CompactArgu
         catalog,
         max_bytes=MAX_BYTES if rules.max_bytes is None else rules.max_bytes,
         max_partition_bytes=rules.max_partition_bytes,
-        idle_ms=rules.idle_ms,
-        level_0_ms=rules.level_0_ms,
+        idle_ms=None if has_key else rules.idle_ms,
+        level_0_ms=rules.level_0_ms if has_key else None,
         sole_compactor=rules.sole_compactor,
         unattended=True,
     )
@@ -55,17 +56,13 @@ def compact_by_policy(table: Table, *, execute: bool, engine: RewritingEngine | 
     """
     try:
         ruling = watched_ruling(table)
-        rules = rule_of(ruling).compaction or None
-        if rules is not None and not rules.states(has_key=_has_key(table)):
-            rules = None
+        rules, has_key = rule_of(ruling).compaction or None, False
+        if rules is not None:
+            has_key = bool(opened(table, OPERATION, execute=True).schema.primary_keys)
     except RefusedError as error:
         return refused(table, OPERATION, error)
-    if rules is None:
+    if rules is None or not rules.states(has_key=has_key):
         sentence = f"table {table.ref}: no fleet policy lets passes compact its data files (compaction)"
         return replace(report_of(table, OPERATION, "nothing_to_do", None), warnings=(sentence,))
-    arguments = arguments_of(rules, declared_catalog(Catalog(), ruling))
+    arguments = arguments_of(rules, declared_catalog(Catalog(), ruling), has_key=has_key)
     return compact(table, arguments, execute=execute, engine=engine)
-
-
-def _has_key(table: Table) -> bool:
-    return bool(opened(table, OPERATION, execute=True).schema.primary_keys)

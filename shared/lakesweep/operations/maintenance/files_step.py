@@ -1,11 +1,15 @@
 """The step of a pass about data files: it says when a compaction is worth it, or compacts if the fleet policy says so.
 
-It is the last step, so what it needs is never missing to others: neither time nor space nor the table's peace. Only
-partitions are compacted into which nobody wrote for the policy's time. A compaction writes new files into a partition,
-so it is not idle for that time. This is why a pass after a compaction finds nothing to do.
+It is the last step, so what it needs is never missing to others: neither time nor space nor the table's peace. Of
+append tables, only partitions are compacted into which nobody wrote for the policy's time. A compaction writes new
+files into a partition, so it is not idle for that time. This is why a pass after a compaction finds nothing to do.
+
+Tables with a primary key are compacted once a file of level 0 is older than the policy's time, all buckets together.
+Then level 0 is empty, and what commits add is not older before that time is over.
 
 A look reads the manifests of the newest snapshot. Where a pass only says what is worth it, it looks once a day, and no
-commit or sweep makes a pass look earlier. Where it compacts, it looks when the next partition is idle.
+commit or sweep makes a pass look earlier. Where it compacts, it looks when the next partition is idle, or the next file
+is old enough.
 
 Functions rewrite no data files: they ask for a job on Spark.
 """
@@ -14,12 +18,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from lakesweep.control.state import NEVER_MS
-from lakesweep.errors import MaintenanceError, RefusedError
+from lakesweep.errors import FormatError, MaintenanceError, RefusedError
 from lakesweep.model.commits.compaction import CompactionReport
 from lakesweep.model.identity import number_of
 from lakesweep.model.policy import OWNED_BY_FILES, CompactionRules
+from lakesweep.model.reading.visible import skips_level_0
 from lakesweep.model.report import Refusal, RunReport
+from lakesweep.operations.compaction.rules.break_even import beside_spark
 from lakesweep.operations.maintenance.branch_pass import BranchPass, left_undone
+from lakesweep.operations.maintenance.suggestion import suggested
 from lakesweep.operations.tags.options import declared_zone
 from lakesweep.runs.committing.catalog import Catalog, declared_catalog
 from lakesweep.runs.fleet import rule_of
@@ -27,16 +34,20 @@ from lakesweep.runs.parameters.compaction import COMPACT
 from lakesweep.runs.pass_notes import CommitNote
 from lakesweep.runs.pass_state import clock_ms
 from lakesweep.runs.reports import report_of
-from lakesweep.runs.session import COMMITS_ELSEWHERE, NOT_EXECUTABLE, Table
+from lakesweep.runs.session import COMMITS_ELSEWHERE, Table
 from lakesweep.runs.steps import CommitStep, Step
 from lakesweep.runs.view import TableView
 
 OPERATION = COMPACT.name
 FIRST_LOOK = 5
 """The first snapshot after which a pass looks: so many small files are worth a rewriting, by default."""
+_MINUTE_MS = 60_000
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
-_DECISIVE = ("bucket", "compaction.", "deletion-vectors.", "file.", "target-file-size")
+_DECISIVE = (
+    *("bucket", "changelog-producer", "compaction.", "data-file.", "deletion-vectors.", "file.", "force-lookup"),
+    *("ignore-delete", "merge-engine", "num-levels", "num-sorted-run.", "sequence.", "target-file-size", "write-only"),
+)
 
 
 @dataclass(slots=True)
@@ -55,9 +66,10 @@ class FilesStep(BranchPass):
         self.catalog = declared_catalog(self.catalog, self.ruling)
         stated, schema = rule_of(self.ruling).compaction, self.view.schema
         is_declared = self.catalog.type in OWNED_BY_FILES
-        has_rules = isinstance(stated, CompactionRules) and stated.states(has_key=bool(schema.primary_keys))
+        has_key = bool(schema.primary_keys)
+        has_rules = isinstance(stated, CompactionRules) and stated.states(has_key=has_key)
         self.rules = stated if isinstance(stated, CompactionRules) and has_rules and is_declared else None
-        is_possible = not schema.primary_keys and schema.options.get("bucket", "-1").strip() == "-1"
+        is_possible = has_key or schema.options.get("bucket", "-1").strip() == "-1"
         # A pass looks where somebody could compact. A person who asks what a pass would do declares nothing.
         is_asked = is_declared or (not self.is_pass and self.catalog.type is None)
         self.has_step = stated is not False and is_possible and is_asked and bool(self.view.own.snapshots)
@@ -81,26 +93,28 @@ class FilesStep(BranchPass):
             return CommitNote(self._facts(self._report), is_new=True)
         known = None if self._is_young else self.state()
         if known is None or known.files_rules != self._rules_number:
-            return CommitNote(self._noted(0, FIRST_LOOK, NEVER_MS), is_new=False)
+            return CommitNote(self._noted(0, self._first_look, NEVER_MS), is_new=False)
         facts = self._noted(known.files_from_ms, known.files_snapshot, known.files_next_ms)
         return CommitNote(facts, is_new=False)
 
     def _facts(self, report: RunReport) -> dict[str, int]:
         """Return when to look again after a look."""
-        looked_ms, rules, commits = self._looked_ms, self.rules, report.commits
-        soon_ms, next_ms = looked_ms + _HOUR_MS, [NEVER_MS]
-        if rules is None:
+        looked_ms, commits = self._looked_ms, report.commits
+        if self.rules is None:
             return self._noted(looked_ms + _DAY_MS, 0, NEVER_MS)
+        soon_ms, next_ms = looked_ms + self._pause_ms, [NEVER_MS]
         if not isinstance(commits, CompactionReport):
             return self._noted(soon_ms, self._newest + 1, NEVER_MS)  # refused, or it failed
         if report.status == "planned":
-            next_ms.append(looked_ms + _DAY_MS)  # somebody else compacts, or nobody may
+            # Somebody else compacts, or nobody may. If that fails, rows of level 0 wait for the next look.
+            next_ms.append(looked_ms + (max(_HOUR_MS, self._time_ms) if self._has_key else _DAY_MS))
         elif commits.waiting_files or report.status not in ("done", "nothing_to_do"):
             next_ms.append(soon_ms)
         if commits.idle_from_ms is not None:
-            next_ms.append(max(soon_ms, commits.idle_from_ms))
-        # What a commit adds from now on is not idle before that time is over.
-        from_ms = looked_ms + max(_HOUR_MS, rules.idle_ms or 0)
+            is_waiting = self._has_key and not commits.files
+            next_ms.append(max(looked_ms + _MINUTE_MS if is_waiting else soon_ms, commits.idle_from_ms))
+        # What a commit adds from now on is not idle, or old, before that time is over.
+        from_ms = looked_ms + max(self._pause_ms, self._time_ms)
         newest = max([self._newest, *(made.snapshot_id for made in commits.made)])
         return self._noted(from_ms, newest + 1, min(next_ms))
 
@@ -122,7 +136,7 @@ class FilesStep(BranchPass):
         known, now_ms = self.state(), clock_ms(self.view.table)
         if known is None or known.files_rules != self._rules_number:
             return True
-        most_ms = _DAY_MS if self.rules is None else max(_HOUR_MS, self.rules.idle_ms or 0)
+        most_ms = _DAY_MS if self.rules is None else max(self._pause_ms, self._time_ms)
         if known.files_from_ms - now_ms > most_ms:
             return True  # the clock of the last look was wrong
         if self.rules is None:
@@ -139,27 +153,57 @@ class FilesStep(BranchPass):
         # Without a declared catalog, say what is worth it where files alone decide about a commit.
         catalog = self.catalog if self.catalog.type is not None else Catalog("filesystem")
         given = {key: value for key, value in self.options.items() if key in COMPACT.options}
-        arguments = replace(arguments_of(self.rules, catalog), options=given)
+        is_alone = rule_of(self.ruling).has_sole_compactor
+        arguments = replace(arguments_of(self.rules, catalog, has_key=self._has_key), sole_compactor=is_alone)
+        arguments = replace(arguments, options=given)
         try:
             report = look(table, arguments, declared_zone(table, None, self.ruling), view)
         except MaintenanceError as error:
             return left_undone(_failed(table, error), "nobody looked whether a compaction is worth it")
         if self.rules is None:
-            return suggested(table, report)
+            return suggested(table, report, hides=self._hides)
         if report.refusal is not None:
             return left_undone(report, "Lakesweep compacts no data files here")
         if not execute or report.status != "planned":
             return report
         if not table.may_commit:
-            return replace(report, warnings=(*report.warnings, f"table {table.ref}: {COMMITS_ELSEWHERE}"))
+            said = [COMMITS_ELSEWHERE, *beside_spark(report.commits)]
+            return replace(report, warnings=(*report.warnings, *(f"table {table.ref}: {each}" for each in said)))
         try:
             return compact(table, arguments, execute=True, engine=table.compaction_engine)
         except MaintenanceError as error:
             return _failed(table, error)  # the other steps are done, and have their reports
 
     @property
+    def _has_key(self) -> bool:
+        return bool(self.view.schema.primary_keys)
+
+    @property
+    def _hides(self) -> bool:
+        """Tell whether readers leave out level 0."""
+        try:
+            return self._has_key and skips_level_0(self.view.schema.options)
+        except FormatError:
+            return False  # the look refuses the table
+
+    @property
+    def _time_ms(self) -> int:
+        """Return the time of the policy that counts for the table."""
+        rules = self.rules or CompactionRules()
+        return (rules.level_0_ms if self._has_key else rules.idle_ms) or 0
+
+    @property
+    def _pause_ms(self) -> int:
+        """Return how long a pass does not look again, whatever it found."""
+        return min(_HOUR_MS, max(_MINUTE_MS, self._time_ms)) if self._has_key else _HOUR_MS
+
+    @property
+    def _first_look(self) -> int:
+        return 1 if self._has_key and self.rules is not None else FIRST_LOOK
+
+    @property
     def _is_young(self) -> bool:
-        return self._newest < FIRST_LOOK
+        return self._newest < self._first_look
 
     @property
     def _newest(self) -> int:
@@ -170,22 +214,7 @@ class FilesStep(BranchPass):
         """Return a number that changes with what decides about a compaction."""
         rule = rule_of(self.ruling)
         decisive = {key: text for key, text in self.view.schema.options.items() if key.startswith(_DECISIVE)}
-        return number_of(repr((sorted(decisive.items()), self.rules, self.catalog.type, rule.time_zone))) or 1
-
-
-def suggested(table: Table, report: RunReport) -> RunReport:
-    """Return the report of a look as a pass shows it that compacts nothing: with a sentence if it is worth it."""
-    nothing = replace(report, status="nothing_to_do", refusal=None, warnings=(), commits=None)
-    commits = report.commits
-    refuses = report.refusal is not None or any(NOT_EXECUTABLE in warning for warning in report.warnings)
-    if report.status != "planned" or refuses or not isinstance(commits, CompactionReport):
-        return nothing
-    bins = sum(each.bins for each in commits.partitions)
-    saved = commits.files - bins
-    what = f"{commits.files} of its {commits.all_files} data files ({commits.bytes} bytes)"
-    reads = f"so a scan opens {saved} files fewer" if saved > 0 else "without the rows that are deleted"
-    sentence = f"table {table.ref}: `lakesweep compact TABLE` would rewrite {what} into about {bins}, {reads}"
-    return replace(nothing, warnings=(sentence,))
+        return number_of(repr((sorted(decisive.items()), rule.compaction, self.catalog.type, rule.time_zone))) or 1
 
 
 def _failed(table: Table, error: MaintenanceError) -> RunReport:

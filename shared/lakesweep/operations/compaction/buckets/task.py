@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta, timezone, tzinfo
+from datetime import tzinfo
 
 from lakesweep.commit.allowed import refuse_commit
 from lakesweep.commit.base import Base, list_branch
@@ -16,13 +16,13 @@ from lakesweep.format.values.options import parse_bool
 from lakesweep.format.values.partition_path import DEFAULT_NAME
 from lakesweep.model.commits.compaction import BucketMerge, CompactionReport, PartitionBins
 from lakesweep.model.keyed import KeyedFile, MergeRules
-from lakesweep.model.partitions.expiry import instant_ms
 from lakesweep.model.partitions.names import partition_name
 from lakesweep.model.partitions.rules import PARTITION_DEFAULT_NAME
 from lakesweep.model.partitions.spec import matcher, parse_specs
 from lakesweep.model.reading.plan import ReadCounts, ReadFile, ReadPlan
 from lakesweep.operations.compaction.arguments import CompactArguments
 from lakesweep.operations.compaction.buckets.bucket import Bucket, Place, buckets_of
+from lakesweep.operations.compaction.rules.age import old_from_ms
 from lakesweep.operations.compaction.rules.choice import Limits, choose
 from lakesweep.operations.compaction.rules.pick import deleted_rows
 from lakesweep.operations.keyed.rules.allowed import check_index, check_keyed_table
@@ -42,8 +42,6 @@ from lakesweep.table.documents import read_schemas
 NEVER_MS = 1 << 62
 """A time that never comes."""
 _FORCE_UP = ("compaction.force-up-level-0", "force-lookup")
-_FIRST_ZONE = timezone(timedelta(hours=14))
-"""Clocks show no later time anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +152,8 @@ class Task:
         age_ms = self.arguments.level_0_ms
         if age_ms is None:
             return 0
-        created = [file.file.created_ms for file in bucket.files if not file.level]
-        if not created:
-            return NEVER_MS
-        times = [None if ms is None else instant_ms(ms, self.zone or _FIRST_ZONE, is_late=False) for ms in created]
-        return min(0 if ms is None else ms for ms in times) + age_ms + 1
+        from_ms = old_from_ms([file.file for file in bucket.files], age_ms, self._now_ms, self.zone)
+        return NEVER_MS if from_ms is None else from_ms
 
     def plan(self, base: Base, choice: Choice) -> ReadPlan:
         """Return how the files of a choice are read: in all columns of the latest schema.
