@@ -366,7 +366,8 @@ def test_summary_document(builder: TableBuilder) -> None:
     assert tuple(document) == (
         "table", "branch", "type", "schema_id", "partition_keys", "primary_keys", "options", "retention",
         "changelog_retention", "retention_stated", "retention_from", "policy", "branches", "snapshots", "changelogs",
-        "tags", "consumers", "hints", "live", "manifests", "version", "deletion_vectors", "pins", "damage", "warnings",
+        "tags", "consumers", "hints", "live", "manifests", "version", "deletion_vectors", "levels", "pins", "damage",
+        "warnings",
     )  # fmt: skip
     assert tuple(document["retention"]) == ("retain_min", "retain_max", "time_retained_ms", "max_deletes")
     assert document["snapshots"]["latest"] == {"id": 3, "time_ms": 2 * TICK_MS}

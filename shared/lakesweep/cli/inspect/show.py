@@ -30,6 +30,12 @@ def show(
     with_deletion_vectors: Annotated[
         bool, option("--with-deletion-vectors", "Count rows that deletion vectors delete by partition; reads more.")
     ] = False,
+    levels: Annotated[
+        bool,
+        option(
+            "--levels", "With a primary key: sorted runs, and files of level 0 that wait for compaction; reads more."
+        ),
+    ] = False,
 ) -> int:
     """Show a table's roots, retention and oddities; and one version if an option names it."""
     from lakesweep.cli.answer import answer_document
@@ -42,6 +48,7 @@ def show(
             version.parse(),
             pinned=pinned,
             by_partition=with_deletion_vectors,
+            levels=levels,
             falls_back_to_tags=version.fall_back_to_tags,
         ).to_json()
 
@@ -84,6 +91,24 @@ def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "version", f"live then: {_live(document['version']['live'])}"
     if document["deletion_vectors"] is not None:
         yield from _deleted(document["deletion_vectors"])
+    if document["levels"] is not None:
+        yield from _levels(document["levels"])
+
+
+def _levels(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    since = "" if found["level_0_since_ms"] is None else f", the oldest of {exact_time(found['level_0_since_ms'])}"
+    rows, files = counted(found["level_0_rows"], "row"), counted(found["level_0_files"], "file")
+    yield "level 0", f"{rows} in {files}{since} (by the writers' clocks)" if found["level_0_files"] else "no files"
+    due = f"a compaction would take {found['due_buckets']}" if found["due_buckets"] else "no compaction is due"
+    yield "buckets", f"{found['bucket_count']}, with up to {counted(found['runs'], 'sorted run')}; {due}"
+    for each in found["buckets"]:
+        where = ", ".join(f"{key} {'null' if value is None else value}" for key, value in each["partition"].items())
+        why = "" if each["why"] is None else f"; {each['why']}"
+        yield (
+            "",
+            f"{where or 'bucket'}{' bucket' if where else ''} {each['bucket']}: {counted(each['runs'], 'sorted run')}, "
+            f"{counted(each['files'], 'file')}, {human_bytes(each['bytes'])}{why}",
+        )
 
 
 def _live(live: Mapping[str, Any]) -> str:

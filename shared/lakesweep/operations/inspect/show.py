@@ -10,6 +10,7 @@ from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.operations.inspect.deleted_rows import deleted_rows
 from lakesweep.operations.inspect.files import newest_first, read_all
+from lakesweep.operations.inspect.levels import levels_at
 from lakesweep.operations.inspect.pins import find_pins, measure_pins
 from lakesweep.operations.inspect.table_summary import (
     ShownHint,
@@ -52,6 +53,7 @@ def summarise(
     *,
     pinned: bool = False,
     by_partition: bool = False,
+    levels: bool = False,
     falls_back_to_tags: bool = False,
 ) -> TableSummary:
     """Read a branch's roots, schema and hints, and the manifest lists of its latest snapshot.
@@ -61,6 +63,7 @@ def summarise(
         version: Also show this version.
         pinned: Measure the latest snapshot and what each pin keeps. This reads the metadata of every root.
         by_partition: Count the rows that deletion vectors delete by partition. This reads the manifests of the version.
+        levels: Say how far the buckets of a table with a primary key are compacted. This reads the same manifests.
         falls_back_to_tags: See `time_travel.resolve`.
 
     Raises:
@@ -122,6 +125,7 @@ def summarise(
         damage=warnings_of({LOST_HISTORIES: lost_histories(listing)}),
         version=None if asked is None else _version(store, schema, asked, measured=pinned),
         deletion_vectors=None if shown is None else deleted_rows(store, schema, shown, by_partition=by_partition),
+        levels=levels_at(store, schema, shown) if levels and shown is not None else None,
     )
 
 

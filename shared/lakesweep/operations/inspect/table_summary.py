@@ -6,6 +6,7 @@ from typing import Literal
 
 from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
 from lakesweep.operations.inspect.deleted_rows import DeletedRows
+from lakesweep.operations.inspect.levels import ShownLevels
 from lakesweep.operations.lifetimes.ruling import ShownRuling
 
 
@@ -152,6 +153,8 @@ class TableSummary:
     """`None`: the caller asked for none."""
     deletion_vectors: DeletedRows | None = None
     """Of the version that the caller asked for, else of the latest snapshot; `None`: readers apply no vectors."""
+    levels: ShownLevels | None = None
+    """Of the same version; `None`: not asked for, or the table has no primary key."""
     pins: tuple[ShownPin, ...]
     """The oldest consumer, the oldest other branch, and tags without a time to live, oldest first."""
     damage: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakesweep.format.vectors.index_file import read_index_file
+from lakesweep.operations.inspect.show import summarise
 from lakesweep.runs.committing.catalog import Catalog
 from lakesweep.storage.store import Store
 from tests.support.acting import Acting
@@ -223,3 +224,15 @@ def test_level_0_is_merged_where_an_option_asks_for_it(tmp_path: Path) -> None:
         table.upsert()
     assert (plain.compact().status, forced.compact().status) == ("nothing_to_do", "done")
     forced.check()
+
+
+def test_show_says_what_waits_on_level_0(table: KeyedTable) -> None:
+    shown = summarise(table.table(), levels=True).levels
+    assert shown is not None
+    assert (shown.bucket_count, shown.runs, shown.level_0_files, shown.due_buckets) == (4, 3, 12, 4)
+    assert shown.level_0_since_ms is not None
+    table.compact()
+    after = summarise(table.table(), levels=True).levels
+    assert after is not None
+    assert (after.runs, after.level_0_files, after.level_0_rows, after.due_buckets) == (1, 0, 0, 0)
+    assert summarise(table.table()).levels is None, "not asked for"
