@@ -104,7 +104,8 @@ class FilesStep(BranchPass):
             return self._noted(looked_ms + _DAY_MS, 0, NEVER_MS)
         soon_ms, next_ms = looked_ms + self._pause_ms, [NEVER_MS]
         if not isinstance(commits, CompactionReport):
-            return self._noted(soon_ms, self._newest + 1, NEVER_MS)  # refused, or it failed
+            has_failed = report.status == "refused"  # what the look refuses, it refuses again
+            return self._noted(soon_ms if has_failed else looked_ms + _HOUR_MS, self._newest + 1, NEVER_MS)
         if report.status == "planned":
             # Somebody else compacts, or nobody may. If that fails, rows of level 0 wait for the next look.
             next_ms.append(looked_ms + (max(_HOUR_MS, self._time_ms) if self._has_key else _DAY_MS))
