@@ -153,7 +153,7 @@ def test_a_writer_that_lists_at_every_request() -> None:
         assert ids == list(range(2, max(there) + 2)), (at, ids)
         assert "schema/schema-0" in documents(stage)
         assert_all_read(stage)
-    assert seen["stale"] > 5, seen
+    assert seen["stale"] > 40 // EVERY, seen
 
 
 @pytest.mark.parametrize(
