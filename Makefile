@@ -88,10 +88,10 @@ quick: install ## Run the tests of values, formats and rules, which take a minut
 		$(wildcard tests/unit/operations/*/*rules*) \
 		--numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
-# Of a test with very many cases it takes some, and of places where something may break each eighth: tests/support/sampling.py.
+# Of a test with very many cases it takes some, and of places where something may break each twelfth: tests/support/sampling.py.
 .PHONY: test
 test: install ## Run every suite that this machine can run, sampled where it is exhaustive (PYTEST_ARGS="-k name" to choose)
-	@LAKESWEEP_SAMPLED=1 LAKESWEEP_FAULTS_EVERY=$${LAKESWEEP_FAULTS_EVERY:-8} \
+	@LAKESWEEP_SAMPLED=1 LAKESWEEP_FAULTS_EVERY=$${LAKESWEEP_FAULTS_EVERY:-12} \
 		$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 .PHONY: test-all

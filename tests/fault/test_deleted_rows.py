@@ -21,7 +21,7 @@ from tests.support.reader import TableReader, read_all
 from tests.support.row_world import UNLOCKED, RowWorld
 from tests.support.world import HOUR_MS
 
-STEP = 1 if EVERY == 1 else 2
+STEP = max(EVERY // 2, 1)
 """Of the places where a run breaks."""
 
 

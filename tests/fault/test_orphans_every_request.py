@@ -7,6 +7,7 @@ import pytest
 from lakesweep.control.ndjson import unpack
 from lakesweep.errors import MaintenanceError
 from lakesweep.execute import batches
+from tests.support.every import EVERY
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.orphan_others import NAME, OrphanWorld
@@ -62,7 +63,7 @@ def test_any_request_may_be_the_last(mode: str, way: str, record_property: Recor
     end = {entry.key for entry in stage.store.list("")}
     ledger = gone_by_ledger(stage)
     assert ledger >= stage.orphans
-    for at in range(1, len(normal.calls) + 1):
+    for at in range(1 + len(mode + way) % EVERY, len(normal.calls) + 1, EVERY):
         stage, plan_id, arguments = begin(way)
         switch = Switch(at, mode)
         try:
@@ -103,7 +104,7 @@ def test_a_run_may_die_while_others_have_the_lease(monkeypatch: pytest.MonkeyPat
     assert remove(stage, normal, plan_id) == "done"
     assert len(rests) > 2
     end, ledger = {entry.key for entry in stage.store.list("")}, gone_by_ledger(stage)
-    for at in range(1, len(normal.calls) + 1):
+    for at in range(1, len(normal.calls) + 1, EVERY):
         stage, plan_id, _ = begin("stored plan")
         with pytest.raises(ProcessDeathError):
             remove(stage, Slow(stage, at), plan_id)
