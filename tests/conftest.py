@@ -2,10 +2,11 @@
 
 import atexit
 import functools
+import gc
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,7 +16,8 @@ from hypothesis import settings
 
 from lakesweep.storage.s3.object_reader import ObjectReader
 from tests.support.every import EVERY
-from tests.support.sampling import chosen, is_sampled
+from tests.support.quick_clients import parse_models_once
+from tests.support.sampling import chosen, examples, is_sampled
 from tests.support.seeds import draw_seeds
 from tests.support.summaries import (
     branches_compared,
@@ -85,8 +87,9 @@ def _keep_reads_on_this_machine() -> None:
 
 
 _keep_reads_on_this_machine()
+parse_models_once()
 
-settings.register_profile("default", deadline=None, print_blob=True)
+settings.register_profile("default", deadline=None, print_blob=True, max_examples=examples(100))
 # The same examples in every run, so that a red run is about the change and not about the day's luck.
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
@@ -130,6 +133,17 @@ def old_engine_classpath() -> str:
     if shutil.which("javac") is None or not made.is_file():
         pytest.skip("no jars of the old engine: run `make jars`, which needs a JDK and Maven")
     return made.read_text(encoding="utf-8").strip()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Find the tests, thousands of objects that stay: the garbage collector need not look at them again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_configure() -> None:

@@ -12,16 +12,19 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
+from urllib.parse import urlsplit
 
 import boto3
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.emrserverless import models as emr_models
 from moto.emrserverless.models import JobRun, emrserverless_backends
 from moto.s3.models import s3_backends
+from moto.sqs.models import sqs_backends
 
 from lakesweep.storage.open import _client
 from lakesweep.storage.s3.store import S3Store
@@ -101,6 +104,11 @@ class _Moto:
         yield s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
 
 
+@cache
+def _sqs() -> Any:
+    return boto3.client("sqs", endpoint_url=moto_endpoint(), region_name="us-east-1")
+
+
 @dataclass
 class Deployment:
     """One bucket of tables, one of control documents, and the queues."""
@@ -114,16 +122,16 @@ class Deployment:
 
     def __post_init__(self) -> None:
         _client.cache_clear()  # an earlier test's client may speak to another place
-        self.sqs = boto3.client("sqs", endpoint_url=moto_endpoint(), region_name="us-east-1")
+        self.sqs = _sqs()
         number = f"{os.getpid()}-{next(_numbers)}"
         self.queues = {}
         for name in ("commits", "expire", "execute", "sweep", "tags", "spark", "scan", "orphan", "committer"):
             is_fifo = name in ("expire", "committer")
-            made = self.sqs.create_queue(
-                QueueName=self.queue_names.get(name, f"{name}-{number}{'.fifo' if is_fifo else ''}"),
-                Attributes={"FifoQueue": "true", "DeduplicationScope": "messageGroup"} if is_fifo else {},
+            made = sqs_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].create_queue(
+                self.queue_names.get(name, f"{name}-{number}{'.fifo' if is_fifo else ''}"),
+                **({"FifoQueue": "true", "DeduplicationScope": "messageGroup"} if is_fifo else {}),
             )
-            self.queues[name] = made["QueueUrl"]
+            self.queues[name] = made.url(urlsplit(moto_endpoint()))
         self._modules: dict[str, ModuleType] = {}
         self._make_application()
 
@@ -251,13 +259,18 @@ class Deployment:
     def waiting(self, queue: str) -> list[dict[str, Any]]:
         """Take all messages from a queue, those that are held back as well."""
         found: list[dict[str, Any]] = []
-        with _no_waiting(self.queues[queue]):
-            while messages := self.sqs.receive_message(
+        held = _queue(self.queues[queue])
+        for message in held._messages:
+            message.delayed_until = 0
+        while held._messages:  # asked over HTTP, an empty queue takes as long as a full one
+            messages = self.sqs.receive_message(
                 QueueUrl=self.queues[queue], MaxNumberOfMessages=10, WaitTimeSeconds=0
-            ).get("Messages"):
-                for message in messages:
-                    self.sqs.delete_message(QueueUrl=self.queues[queue], ReceiptHandle=message["ReceiptHandle"])
-                    found.append(json.loads(message["Body"]))
+            ).get("Messages")
+            if not messages:
+                break
+            for message in messages:
+                self.sqs.delete_message(QueueUrl=self.queues[queue], ReceiptHandle=message["ReceiptHandle"])
+                found.append(json.loads(message["Body"]))
         return found
 
     def run(self, *bodies: Any) -> list[Answer]:
@@ -301,15 +314,9 @@ def batch(*bodies: Any) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def _no_waiting(url: str) -> Iterator[None]:
-    """Let the delay of every message in a queue be over."""
-    from moto.sqs.models import sqs_backends
-
-    queue = sqs_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].queues[url.rsplit("/", 1)[-1]]
-    for message in queue._messages:
-        message.delayed_until = 0
-    yield
+def _queue(url: str) -> Any:
+    """Return a queue as moto has it."""
+    return sqs_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].queues[url.rsplit("/", 1)[-1]]
 
 
 def keys_of(store: S3Store) -> Sequence[str]:

@@ -116,14 +116,17 @@ def moto_client() -> Any:
 def fresh_bucket(client: Any = None) -> str:
     """Make a bucket that nobody used before and return its name."""
     name = f"lakesweep-test-{os.getpid()}-{next(_numbers)}-{uuid4().hex[:8]}"
-    (client or moto_client()).create_bucket(Bucket=name)
+    if client is None:  # past HTTP, as it is done very often
+        _moto_backend().create_bucket(name, "us-east-1")
+    else:
+        client.create_bucket(Bucket=name)
     return name
 
 
 def versioned_bucket() -> str:
     """Make a bucket that keeps versions and return its name."""
     name = fresh_bucket()
-    moto_client().put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+    _moto_backend().put_bucket_versioning(name, "Enabled")
     return name
 
 
@@ -136,9 +139,14 @@ def moto_store(prefix: str = "root", counter: RequestCounter | None = None, buck
 
 def seed_moto(bucket: str, keys: Iterable[str], data: bytes = b"x") -> None:
     """Put objects past HTTP: thousands in a second."""
-    backend = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
+    backend = _moto_backend()
     for key in keys:
         backend.put_object(bucket, key, data)
+
+
+def _moto_backend() -> Any:
+    moto_endpoint()  # it must be there first: starting it may set up everything anew
+    return s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
 
 
 def moto_server() -> S3Server:
