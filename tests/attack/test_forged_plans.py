@@ -25,6 +25,7 @@ from lakesweep.runs import local_executor
 from lakesweep.runs.run import execute_stored
 from tests.support.maintenance import assert_roots_readable
 from tests.support.orphan_scene import OrphanScene
+from tests.support.sampling import examples
 from tests.support.waves import Team, planned, planted
 
 TARGET, UNDONE = Target(1, None, 0), Undone("r", "p", "rollback")
@@ -367,7 +368,7 @@ def header_of(operation: str) -> PlanHeader:
 
 
 @given(st.sampled_from(sorted(PERMITTED)), st.booleans(), st.sampled_from(_PHASES), st.sampled_from(sorted(_PLACES)))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 def test_what_is_not_in_the_table_of_an_operation_is_refused(
     operation: str, deletes: bool, phase: str, kind: str
 ) -> None:

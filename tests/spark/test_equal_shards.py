@@ -9,6 +9,7 @@ from lakesweep.operations.orphans.listing import WAYS, Shard, Walk, cuts_of
 from lakesweep.storage.keys import is_key
 from tests.support.memory_store import MemoryStore
 from tests.support.paged_store import PagedStore
+from tests.support.sampling import examples
 
 PAGE = 3
 NUMBERED = st.integers(0, 999)
@@ -20,7 +21,7 @@ KEYS = st.one_of(
 ).filter(is_key)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.sets(KEYS, max_size=120), st.lists(st.integers(2, 5), min_size=1, max_size=4))
 @example({f"d/{number:03}" for number in range(120)}, [2])
 @example({"a", "a\x01", "a0", "b"}, [2])

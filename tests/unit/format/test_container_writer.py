@@ -16,6 +16,7 @@ from lakesweep.format.avro.container import read_container
 from lakesweep.format.avro.container_writer import BLOCK_BYTES, ContainerWriter, codec_of, write_container
 from lakesweep.format.avro.encoder import encode
 from lakesweep.format.avro.schema import parse_avro_schema
+from tests.support.sampling import examples
 
 from .random_records import schemas, values
 from .samples import record
@@ -137,7 +138,7 @@ def test_snappy_has_its_checksum() -> None:
     assert body[-20:-16] == zlib.crc32(b"".join(records(3))).to_bytes(4, "big")
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_the_encoder_writes_what_fastavro_writes(data: st.DataObject) -> None:
     """Any schema of the types that lists have."""

@@ -10,6 +10,7 @@ from lakesweep.format.identity_digests import SIZE, Digests, identity_digest
 from lakesweep.format.manifest import ManifestEntry, read_manifest
 from lakesweep.format.raw_entries import read_raw_manifest
 from tests.support.raw_manifests import day, entry
+from tests.support.sampling import examples
 
 from .samples import NEW_MANIFEST, avro_file
 
@@ -33,7 +34,7 @@ def read(parts: list[dict[str, Any]]) -> tuple[list[ManifestEntry], list[bytes]]
 
 
 @given(st.lists(PARTS, min_size=2, max_size=20))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_the_same_digest_means_the_same_file(parts: list[dict[str, Any]]) -> None:
     found, digests = read(parts)
     assert {len(digest) for digest in digests} == {SIZE}
@@ -51,7 +52,7 @@ DIGESTS = st.binary(min_size=2, max_size=2).map(lambda start: (start * SIZE)[:SI
 
 
 @given(st.lists(st.tuples(st.sampled_from(["add", "match"]), DIGESTS), max_size=60))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_it_remembers_like_a_dictionary(steps: list[tuple[str, bytes]]) -> None:
     deleted, known = Digests(), dict[bytes, bool]()
     for step, digest in steps:

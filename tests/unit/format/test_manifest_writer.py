@@ -17,6 +17,7 @@ from lakesweep.format.metadata_names import MetadataNames
 from lakesweep.format.raw_entries import RawEntry, as_delete, read_raw_manifest
 from lakesweep.format.values.data_type import parse_data_type
 from tests.support.binary_row import encode_row
+from tests.support.sampling import examples
 
 from .samples import EMPTY_ROW, FUTURE_MANIFEST, NEW_MANIFEST, Schema, avro_file, manifest_record
 
@@ -157,7 +158,7 @@ DRAWN = st.tuples(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.lists(DRAWN, max_size=40), st.integers(300, 3000), st.sampled_from(("null", "deflate", "zstandard", "snappy"))
 )

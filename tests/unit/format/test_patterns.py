@@ -15,6 +15,7 @@ from lakesweep.format.avro.decoder_source import BrokenRecordError, DecoderWrite
 from lakesweep.format.avro.patterns import PatternDecoder, UnusualError
 from lakesweep.format.avro.schema import parse_avro_schema
 from lakesweep.format.avro.wants import Want
+from tests.support.sampling import examples
 
 from .random_records import schemas, values
 from .samples import Schema, avro_file, nullable, record
@@ -90,7 +91,7 @@ def _no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patterns, "WARM_UP", 0)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.data())
 def test_equals_the_careful_decoder_on_any_records(data: st.DataObject) -> None:
     """Random entries, in many blocks: the rows are those of the careful decoder."""
@@ -99,7 +100,7 @@ def test_equals_the_careful_decoder_on_any_records(data: st.DataObject) -> None:
         assert outcome(fast, block, count) == outcome(careful, block, count)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.data())
 def test_equals_the_careful_decoder_on_any_schema(data: st.DataObject) -> None:
     """Random schemas, of which two plain fields are wanted."""
@@ -109,7 +110,7 @@ def test_equals_the_careful_decoder_on_any_schema(data: st.DataObject) -> None:
         assert outcome(fast, block, count) == outcome(careful, block, count)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.data())
 def test_equals_the_careful_decoder_on_damage(data: st.DataObject) -> None:
     """A block is damaged after its like was learned: rows or error are those of the careful decoder."""

@@ -18,6 +18,7 @@ from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format.avro.container import read_container
 from lakesweep.format.avro.projection import Want, project, read_rows
 from lakesweep.format.avro.schema import MAX_COLLECTION_DEPTH, MAX_TYPES
+from tests.support.sampling import examples
 
 from .random_records import schemas, takes_bytes, values
 from .samples import Schema, avro_file, container, long, nullable, record
@@ -30,7 +31,7 @@ def rows(body: bytes, *wants: Want) -> list[tuple[Any, ...]]:
 # Equal to fastavro
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_equal_to_fastavro(data: st.DataObject) -> None:
     """Random schemas and values: every subset of the fields comes out as fastavro reads it, in any order."""
@@ -46,7 +47,7 @@ def test_equal_to_fastavro(data: st.DataObject) -> None:
     assert rows(body, *map(Want, wanted)) == expected
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_damage_is_a_format_error(data: st.DataObject) -> None:
     """Whatever is done to the bytes of a block, nothing but a FormatError comes out."""

@@ -15,6 +15,7 @@ from lakesweep.format.avro import patterns
 from lakesweep.format.avro.container import read_container
 from lakesweep.format.manifest import read_manifest
 from lakesweep.format.raw_entries import as_delete, read_raw_manifest
+from tests.support.sampling import examples
 
 from .random_records import values
 from .samples import (
@@ -80,7 +81,7 @@ def test_facts_that_cannot_be(wrong: dict[str, Any], dated: bool) -> None:
         list(manifest.entries())
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.data())
 def test_bytes_of_any_records(data: st.DataObject) -> None:
     """Random column statistics and names of any length, patterns from the first block on."""

@@ -15,6 +15,7 @@ from lakesweep.storage.store import DeleteRequest, Page, Store, StoredObject
 from lakesweep.table.revalidation import just_before, revalidate
 from tests.support.memory_store import MemoryStore
 from tests.support.s3_server import fresh_bucket, moto_client, moto_store, seed_moto
+from tests.support.sampling import examples
 
 PAGE = 10
 
@@ -209,7 +210,7 @@ _keys = st.text(_letters, min_size=1, max_size=5)
 
 
 @given(key=_keys, other=_keys, max_bytes=st.integers(0, 30))
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_just_before(key: str, other: str, max_bytes: int) -> None:
     """Property: it is less in UTF-8 as in Python, as long as the key at most where that matters, and tight."""
     before = just_before(key, max_bytes)
@@ -227,7 +228,7 @@ def test_just_before(key: str, other: str, max_bytes: int) -> None:
     asked=st.sets(st.text("ab/~ü\x01", min_size=1, max_size=6), max_size=40),
     parallel=st.integers(1, 3),
 )
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_any_candidates(keys: set[str], asked: set[str], parallel: int) -> None:
     """Property: of any keys, those that are there, whatever lies between them, and pages never overlap."""
     store = PagedStore(list(keys))

@@ -15,6 +15,7 @@ from lakesweep.table.inventory.rows import list_inventory, read_file, rows_of
 from tests.support.inventories import Row, rows_of_store, rows_of_versions, write_inventory
 from tests.support.memory_store import MemoryStore
 from tests.support.s3_server import moto_client, moto_store, versioned_bucket
+from tests.support.sampling import examples
 
 FORMATS = ["CSV", "Parquet"]
 BUCKET = "warehouse"
@@ -217,7 +218,7 @@ _keys = (
     files=st.integers(1, 3),
     folder=st.sampled_from(["", "db.db/t", "a b/c+d%41=ü"]),
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_bucket(keys: set[str], file_format: str, versions: bool, files: int, folder: str) -> None:
     """Property: of any bucket, an inventory lists what a listing lists."""
     location = f"memory://{BUCKET}/{folder}".rstrip("/")

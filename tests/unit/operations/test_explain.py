@@ -29,6 +29,7 @@ from tests.support.histories import Commit, build, histories
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.s3_server import moto_store, versioned_bucket
+from tests.support.sampling import examples
 from tests.support.table_builder import TICK_MS, TableBuilder
 from tests.unit.cli.command_line import call
 
@@ -112,7 +113,7 @@ PLANTED = (
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(histories, st.sets(st.sampled_from(PLANTED)), st.data())
 def test_explain_and_the_orphan_scan_agree(steps: list[Commit], planted: set[str], data: st.DataObject) -> None:
     """Of every object of every history: an orphan if and only if a scan would take it, live if a root needs it."""

@@ -23,6 +23,7 @@ from lakesweep.storage.store import Body, Store
 from tests.support.faulty_store import Switch
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.memory_store import MemoryStore
+from tests.support.sampling import examples
 from tests.support.table_builder import TICK_MS
 from tests.support.world import World
 
@@ -311,7 +312,7 @@ def test_users_of_the_call_and_of_the_rule_add_up() -> None:
     assert limited(arguments, Ruling("p", None)) == limited(arguments, None) == arguments
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     times=st.lists(st.integers(0, 100), min_size=1, max_size=12),
     missing=st.sets(st.integers(1, 12)),

@@ -7,6 +7,7 @@ from tests.support.histories import Commit, build, histories
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots, read_root
+from tests.support.sampling import examples
 from tests.support.table_builder import TableBuilder
 
 
@@ -19,7 +20,7 @@ def _fresh(steps: list[Commit]) -> tuple[TableBuilder, Maintainer]:
     return build(store, steps), Maintainer(store)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(histories, st.integers(1, 4), st.integers(0, 4))
 def test_deleted_and_live_are_disjoint_and_nothing_is_left_to_do(
     steps: list[Commit], retain_min: int, more: int
@@ -44,7 +45,7 @@ def test_deleted_and_live_are_disjoint_and_nothing_is_left_to_do(
     assert maintainer.expire(**limits).status == "nothing_to_do"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(histories, st.integers(1, 4), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
 def test_longer_retention_never_deletes_more(
     steps: list[Commit], retain_min: int, more: int, longer_min: int, longer_max: int
@@ -56,7 +57,7 @@ def test_longer_retention_never_deletes_more(
     assert {d.path for d in long.plan.deletes} <= {d.path for d in short.plan.deletes}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories, st.integers(1, 3))
 def test_expiring_one_by_one_ends_where_one_run_ends(steps: list[Commit], retain: int) -> None:
     at_once, maintainer = _fresh(steps)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakesweep.model.report import RunReport
+from tests.support.sampling import examples
 from tests.support.table_builder import TableBuilder
 from tests.support.world import ReadWorld
 
@@ -92,7 +93,7 @@ class TaggedWorld(ReadWorld):
         self.assert_reads()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(STEPS)
 def test_no_history_loses_a_file(steps: list[Step]) -> None:
     world = TaggedWorld()

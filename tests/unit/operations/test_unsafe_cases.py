@@ -20,6 +20,7 @@ from lakesweep.errors import MaintenanceError
 from tests.support.faulty_store import Interleaved
 from tests.support.maintenance import Maintainer
 from tests.support.reader import assert_all_readable, read_all
+from tests.support.sampling import examples
 from tests.support.table_builder import TableBuilder
 from tests.support.world import ReadWorld
 
@@ -189,7 +190,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS)
 def test_no_history_of_rollbacks_and_tags_loses_a_file(steps: list[Step]) -> None:
     """Rollbacks as latest, tags made and removed by hand, branches and expiries in any order."""

@@ -1,6 +1,6 @@
 """When a snapshot or changelog is due: the planner's own choice, asked one by one."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakesweep.model.policy import INT_MAX, ChangelogRetention, SnapshotRetention
@@ -16,6 +16,7 @@ times = st.lists(st.integers(0, 50), min_size=12, max_size=12)
 consumers = st.none() | st.integers(1, 14)
 
 
+@settings(max_examples=100)
 @given(ids, times, numbers, maxima, st.integers(0, 30), consumers, st.integers(0, 80))
 def test_snapshots_are_due_that_the_planner_chooses(
     present: list[int],
