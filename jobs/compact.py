@@ -1,4 +1,4 @@
-"""Compact an append table: `spark-submit jobs/compact.py TABLE --control ... --execute`.
+"""Compact a table: `spark-submit jobs/compact.py TABLE --control ... --execute`.
 
 Everything `lakesweep compact` takes, this takes, and answers with the same document and exit code. One exit code
 differs: an endpoint that does not answer is 1, which is tried again.

@@ -175,3 +175,17 @@ def test_one_pass_makes_new_rows_visible(tmp_path: Path) -> None:
     newest = table.newest().snapshot
     assert newest.commit_kind == "COMPACT"
     assert step_of(table.pass_()) is None and table.newest().snapshot.id == newest.id
+
+
+def test_the_policy_may_declare_that_nobody_else_compacts(tmp_path: Path) -> None:
+    """For calls by hand, too; and the call may."""
+    table = PassTable(tmp_path, {"write-only": "false"})
+    table.put({("a", 1): 1.0})
+    refused = table.compact().refusal
+    assert refused is not None and refused.code == "not_alone"
+    rule = {"tables": str(tmp_path), "compaction": {"level_0_age": "9 d", "sole_compactor": True}}
+    (tmp_path / "policy.json").write_text(json.dumps({"version": 1, "rules": [rule]}))
+    declared = table.table(policy=f"{tmp_path}/policy.json", open_store=LocalStore)
+    assert table.compact(table=declared, execute=False).status == "planned", "an age is for passes alone"
+    assert table.compact(sole_compactor=True).status == "done"
+    table.check()
