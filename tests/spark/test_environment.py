@@ -1,6 +1,7 @@
 """What the other tests of Spark stand on: the right Java, Python and package everywhere, clusters that lose members."""
 
 import platform
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lakesweep
-from tests.support.spark import JAVA_VERSION, run_script
+from tests.support.spark import JAVA_VERSION, environment, run_script
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,3 +84,32 @@ def test_a_failed_job_says_so_with_its_exit_code(tmp_path: Path) -> None:
     finished = run_script("import sys; print('so far'); sys.exit(3)", scratch=tmp_path)
 
     assert (finished.exit_code, finished.output) == (3, "so far\n")
+
+
+STARTS_A_SESSION = """
+import subprocess
+import sys
+import pyarrow as pa
+from lakesweep.spark.session import open_session
+
+def executable(batches):
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict({"found": [sys.executable]})
+
+print(open_session().range(0, 1, 1, 1).mapInArrow(executable, "found string").first().found == sys.executable)
+"""
+
+
+@pytest.mark.long
+def test_workers_of_a_new_session_run_the_python_of_the_caller(tmp_path: Path) -> None:
+    """Nobody has to export a variable; the first `python3` on the path may lack the package."""
+    variables = {name: value for name, value in environment(tmp_path).items() if not name.startswith("PYSPARK_")}
+    found = subprocess.run(
+        [sys.executable, "-c", STARTS_A_SESSION],
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **variables},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert found.stdout.split() == ["True"], found.stderr

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 _NEEDED = ("numpy", "pyarrow")
 """Packages that every stage needs."""
+_PYTHON = "spark.pyspark.python"
+"""The setting that says which Python workers run."""
+_FIRST_PYTHON = "python3"
+"""What they run otherwise: the first one on the path, which may lack this package."""
 LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -49,9 +53,11 @@ def open_session() -> "SparkSession":
         if str(conf.get("spark.master")).startswith("local"):
             for key, value in LOCAL_SETTINGS.items():
                 conf = conf.setIfMissing(key, value)
-            # Without this, workers run the first `python3` on the path.
-            conf = conf.setIfMissing("spark.pyspark.python", sys.executable)
-        return SparkSession.builder.config(conf=conf).getOrCreate()
+            conf = conf.setIfMissing(_PYTHON, sys.executable)
+        session = SparkSession.builder.config(conf=conf).getOrCreate()
+        if session.sparkContext.pythonExec == _FIRST_PYTHON and conf.contains(_PYTHON):
+            session.sparkContext.pythonExec = conf.get(_PYTHON)  # only spark-submit follows the setting by itself
+        return session
     except Exception as error:
         java = (str(error) or type(error).__name__).splitlines()[0]
         raise UsageError(
