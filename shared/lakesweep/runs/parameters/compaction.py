@@ -13,8 +13,8 @@ BY_POLICY = flag(
     "by_policy", "Rewrite what the fleet policy lets passes compact (compaction), and nothing where it says nothing."
 )
 FULL = flag(
-    "full", "Rewrite every data file that is not alone in its partition, or has deleted rows; with a primary key, merge "
-    "all levels of each bucket. By default only where it pays."
+    "full", "Rewrite every data file that is not alone in its partition, or has deleted rows; with a primary key, "
+    "merge all levels of each bucket. By default only where it pays."
 )  # fmt: skip
 
 
