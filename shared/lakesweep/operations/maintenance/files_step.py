@@ -107,8 +107,9 @@ class FilesStep(BranchPass):
             has_failed = report.status == "refused"  # what the look refuses, it refuses again
             return self._noted(soon_ms if has_failed else looked_ms + _HOUR_MS, self._newest + 1, NEVER_MS)
         if report.status == "planned":
-            # Somebody else compacts, or nobody may. If that fails, rows of level 0 wait for the next look.
-            next_ms.append(looked_ms + (max(_HOUR_MS, self._time_ms) if self._has_key else _DAY_MS))
+            # Another process compacts, or nobody may. If that process fails, rows of level 0 wait for the next look.
+            waits = self._has_key and any(COMMITS_ELSEWHERE in warning for warning in report.warnings)
+            next_ms.append(looked_ms + (max(_HOUR_MS, self._time_ms) if waits else _DAY_MS))
         elif commits.waiting_files or report.status not in ("done", "nothing_to_do"):
             next_ms.append(soon_ms)
         if commits.idle_from_ms is not None:

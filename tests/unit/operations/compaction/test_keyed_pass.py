@@ -116,6 +116,14 @@ def test_the_next_look_is_not_before_the_time_is_over_again() -> None:
     assert world.state().files_next_ms == looked_ms + 60 * MINUTE_MS
 
 
+def test_an_observed_table_is_looked_at_once_a_day_without_commits() -> None:
+    world = KeyedWorld(2)
+    world.now_ms += AGE_MS
+    step = world.pass_({**AGE, "mode": "observe"}, is_due=True)
+    assert step is not None and (step.status, step.warnings) == ("planned", ())
+    assert world.state().files_next_ms == world.now_ms + DAY_MS
+
+
 def test_a_short_time_makes_no_pass_a_minute() -> None:
     world = KeyedWorld()
     world.now_ms += AGE_MS
