@@ -56,7 +56,7 @@ def open_session() -> "SparkSession":
             conf = conf.setIfMissing(_PYTHON, sys.executable)
         session = SparkSession.builder.config(conf=conf).getOrCreate()
         if session.sparkContext.pythonExec == _FIRST_PYTHON and conf.contains(_PYTHON):
-            session.sparkContext.pythonExec = conf.get(_PYTHON)  # only spark-submit follows the setting by itself
+            session.sparkContext.pythonExec = str(conf.get(_PYTHON))  # only spark-submit follows the setting by itself
         return session
     except Exception as error:
         java = (str(error) or type(error).__name__).splitlines()[0]
