@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from random import Random
 from typing import Any
 
@@ -47,10 +47,17 @@ class Column:
             return random.choice((-719_162, -1, 0, 19_720, 19_721, 2_932_896))
         if keyword == "DECIMAL":
             unscaled = random.choice((0, 1, -1, 10**precision - 1, 1 - 10**precision, random.randint(-(10**5), 10**5)))
-            return f"{Decimal(unscaled).scaleb(-scale):f}"
+            return f"{Decimal(unscaled).scaleb(-scale, _EXACT):f}"
         if keyword.startswith("TIMESTAMP"):
             moment = random.choice((-1, 0, 1, 1_704_164_645_678, -2_208_988_800_001))
-            return [moment, random.choice((0, 1000, 999_000)) if precision > 3 else 0]
+            if precision == 0:
+                return [moment // 1000 * 1000, 0]
+            nanos = random.choice((0, 1000, 999_000, 999_999 if precision > 6 else 1000))
+            return [abs(moment) if precision > 6 else moment, nanos if precision > 3 else 0]
+        if keyword == "TIME":
+            return random.randrange(86_400_000)
+        if keyword == "CHAR":
+            return random.choice(("", "a", "ab", "\uffff", "\U0001f600")).ljust(precision)
         return random.choice(TEXTS)
 
     def arrow(self, values: Sequence[Any]) -> pa.Array:
@@ -63,13 +70,14 @@ class Column:
             case "DATE":
                 return pa.array(values, pa.int32()).cast(pa.date32())
             case "TIMESTAMP" | "TIMESTAMP_LTZ":
-                unit, per_ms = ("ms", 1) if precision <= 3 else ("us", 1000)
+                unit, per_ms = ("ms", 1) if precision <= 3 else ("us", 1000) if precision <= 6 else ("ns", 10**6)
                 numbers = [None if each is None else each[0] * per_ms + each[1] * per_ms // 10**6 for each in values]
                 zone = "UTC" if keyword == "TIMESTAMP_LTZ" else None
                 return pa.array(numbers, pa.int64()).cast(pa.timestamp(unit, zone))
         return pa.array(values, _ARROW[keyword])
 
 
+_EXACT = Context(prec=40)
 _ARROW = {
     "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(), "BIGINT": pa.int64(), "BOOLEAN": pa.bool_(),
     "STRING": pa.string(),

@@ -61,6 +61,10 @@ class KeyedModel:
         """All that was written is seen."""
         return replace(self, seen={key: each.row for key, each in self.written.items() if each.row is not None})
 
+    def showing(self, seen: dict[Key, Row]) -> KeyedModel:
+        """These rows are seen."""
+        return replace(self, seen=seen)
+
     def without(self, partitions: Collection[str]) -> KeyedModel:
         """Let partitions hold nothing."""
         seen = {key: row for key, row in self.seen.items() if key[0] not in partitions}

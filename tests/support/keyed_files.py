@@ -6,10 +6,11 @@ nanoseconds of the millisecond.
 """
 
 import json
+import struct
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,6 @@ from tests.support.vector_bytes import decode_file
 
 Bucket = tuple[bytes, int]
 """A partition and a bucket."""
-_EPOCH = datetime(1970, 1, 1)
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -236,13 +236,22 @@ def values_of(column: Any) -> list[Any]:
 
 def decoded(types: Sequence[str], row: bytes) -> tuple[Any, ...]:
     """Return the values of a binary row in the forms of `values_of`."""
-    plain = ["INT" if parse_type(each)[0] in ("DATE", "TIME") else each for each in types]
-    return tuple(_point(value) if isinstance(value, datetime) else value for value in decode_row(plain, row))
+    parsed = [parse_type(each) for each in types]
+    plain = [_PLAIN.get(keyword, type_) for (keyword, _, _), type_ in zip(parsed, types, strict=True)]
+    return tuple(
+        _point(value, precision, row) if value is not None and keyword.startswith("TIMESTAMP") else value
+        for value, (keyword, precision, _) in zip(decode_row(plain, row), parsed, strict=True)
+    )
 
 
-def _point(value: datetime) -> tuple[int, int]:
-    micros = (value - _EPOCH) // (datetime(1970, 1, 1, 0, 0, 0, 1) - _EPOCH)
-    return micros // 1000, micros % 1000 * 1000
+_PLAIN = {"DATE": "INT", "TIME": "INT", "TIMESTAMP": "BIGINT", "TIMESTAMP_LTZ": "BIGINT"}
+
+
+def _point(slot: int, precision: int, row: bytes) -> tuple[int, int]:
+    """Return a point in time; a row keeps those of more than three digits in two places."""
+    if precision <= 3:
+        return slot, 0
+    return struct.unpack_from("<q", row, 4 + (slot >> 32))[0], slot & 0xFFFFFFFF
 
 
 def comparable(values: Sequence[Any]) -> tuple[Any, ...]:

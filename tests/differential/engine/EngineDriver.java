@@ -364,12 +364,17 @@ public class EngineDriver {
     }
 
     static void compactBuckets(FileStoreTable table, TableWrite write, boolean full) throws Exception {
-        for (BucketEntry b : table.newSnapshotReader().bucketEntries()) write.compact(b.partition(), b.bucket(), full);
+        compactBuckets(table, write, full, null);
+    }
+
+    static void compactBuckets(FileStoreTable table, TableWrite write, boolean full, Integer only) throws Exception {
+        for (BucketEntry b : table.newSnapshotReader().bucketEntries())
+            if (only == null || only == b.bucket()) write.compact(b.partition(), b.bucket(), full);
     }
 
     /**
-     * A full compaction of every bucket, or with `minor` what the engine takes; without buckets, whatever the compact
-     * coordinator finds worth a task. With `hold` it is prepared, and `commit_held` commits it.
+     * A full compaction of every bucket, or of the one numbered `bucket`; with `minor` what the engine takes. Without
+     * buckets, whatever the compact coordinator finds worth a task. With `hold` it is prepared, and `commit_held` commits it.
      */
     static Object compact(JsonNode c) throws Exception {
         FileStoreTable table = table(c).copy(Collections.singletonMap("write-only", "false"));
@@ -392,7 +397,7 @@ public class EngineDriver {
         } else {
             try (IOManager io = IOManager.create(spillDirectory); BatchTableWrite write = builder.newWrite()) {
                 write.withIOManager(io);
-                compactBuckets(table, write, !flag(c, "minor"));
+                compactBuckets(table, write, !flag(c, "minor"), integer(c, "bucket"));
                 messages = write.prepareCommit();
             }
         }

@@ -3,7 +3,8 @@
 A writer that compacts beside Lakesweep has its own view of a bucket's deletion vectors. Its next commit replaces the
 bucket's index file without a word, and rows that Lakesweep has marked are visible again, beside the newer ones. Paimon
 has no check for that. So a run looks at the last snapshot that Lakesweep committed: what was marked there has to be
-marked now, as long as the data file is there. What is not marked any more is marked again.
+marked now, as long as the data file is there. What is not marked any more is marked again, unless somebody went back to
+an older version since then, of which these rows are.
 
 Source: Paimon `IndexManifestFileHandler` (`BucketedCombiner`), `BucketedDvMaintainer`.
 """
@@ -31,6 +32,8 @@ from lakesweep.table.fence import FenceRules
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.stores import TableStores
 from lakesweep.table.vectors import locate, read_vectors
+
+_WRITES = ("APPEND", "COMPACT", "ANALYZE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,21 @@ def lost_marks(table: Table, area: ControlArea, base: Base, buckets: Mapping[Pla
             before = found.get((partition, number), Lost(former.id, {}, 0))
             positions = {**before.positions, name: bytes(lost.blob)}
             found[partition, number] = Lost(former.id, positions, before.rows + lost.cardinality)
-    return found
+    return found if found and _only_written_since(table, former, base) else {}
+
+
+def _only_written_since(table: Table, former: Snapshot, base: Base) -> bool:
+    """Tell whether all commits since a snapshot wrote or compacted.
+
+    An OVERWRITE may be a rollback that is committed as the newest version. Its rows are right as they are.
+    """
+    if base.root.snapshot.commit_kind not in _WRITES:
+        return False
+    for snapshot_id in range(former.id + 1, base.id):
+        found = _snapshot(table, snapshot_id)
+        if found is None or found.commit_kind not in _WRITES:
+            return False
+    return True
 
 
 def _lost(stores: TableStores, former: LocatedVector, now: LocatedVector | None) -> DeletionVector | None:
@@ -93,14 +110,18 @@ def _last_of_ours(table: Table, area: ControlArea, base: Base) -> Snapshot | Non
     for snapshot_id, uuid in sorted(set(_committed(area, table.ref.branch)), reverse=True):
         if snapshot_id == base.id:
             return base.root.snapshot if base.root.snapshot.uuid == uuid else None
-        path = f"{branch_dir(table.ref.branch)}snapshot/snapshot-{snapshot_id}"
-        try:
-            found = parse_snapshot(table.store.read(path, MAX_DOCUMENT_BYTES).data, path)
-        except ObjectNotFoundError:
-            continue  # it expired, or the branch was rolled back
-        if found.uuid == uuid:
+        found = _snapshot(table, snapshot_id)  # none: it expired, or the branch was rolled back
+        if found is not None and found.uuid == uuid:
             return found
     return None
+
+
+def _snapshot(table: Table, snapshot_id: int) -> Snapshot | None:
+    path = f"{branch_dir(table.ref.branch)}snapshot/snapshot-{snapshot_id}"
+    try:
+        return parse_snapshot(table.store.read(path, MAX_DOCUMENT_BYTES).data, path)
+    except ObjectNotFoundError:
+        return None
 
 
 def _committed(area: ControlArea, branch: str) -> Iterator[tuple[int, str]]:
