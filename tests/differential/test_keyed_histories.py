@@ -28,3 +28,9 @@ def test_the_engine_compacts(
 ) -> None:
     """The judges agree about what the engine does by itself."""
     record_property("keyed", dict(play(engine, tmp_path, seed, ours=False)))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_histories(engine: Engine, record_property: Callable[[str, object], None], tmp_path: Path, seed: int) -> None:
+    """Tables of many kinds, others between our compactions, and the engine on top of the last one."""
+    record_property("keyed", dict(play(engine, tmp_path, seed)))

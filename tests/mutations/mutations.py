@@ -874,20 +874,6 @@ MUTATIONS = (
         "unit/operations/compaction/test_choice.py::test_the_zone_of_the_writers_clocks",
     ),
     Mutation(
-        "a policy about append tables alone lets passes compact tables with a primary key",
-        "model/policy",
-        "return (self.level_0_ms if has_key else self.idle_ms) is not None",
-        "return self.level_0_ms is not None or self.idle_ms is not None",
-        "unit/model/test_fleet_policy.py::test_each_kind_of_tables_has_its_own_time",
-    ),
-    Mutation(
-        "a clock that is ahead delays the merge of level 0",
-        "operations/compaction/rules/age",
-        "min(written_ms, now_ms) + level_0_ms + 1",
-        "written_ms + level_0_ms + 1",
-        "unit/operations/compaction/test_age.py::test_no_file_is_from_the_future",
-    ),
-    Mutation(
         "what was found in a file counts although its vector has changed",
         "operations/rows/search",
         "if path in self._known and self._known[path].file == file}",

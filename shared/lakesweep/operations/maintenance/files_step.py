@@ -104,8 +104,7 @@ class FilesStep(BranchPass):
             return self._noted(looked_ms + _DAY_MS, 0, NEVER_MS)
         soon_ms, next_ms = looked_ms + self._pause_ms, [NEVER_MS]
         if not isinstance(commits, CompactionReport):
-            has_failed = report.status == "refused"  # what the look refuses, it refuses again
-            return self._noted(soon_ms if has_failed else looked_ms + _HOUR_MS, self._newest + 1, NEVER_MS)
+            return self._noted(soon_ms, self._newest + 1, NEVER_MS)  # refused, or it failed
         if report.status == "planned":
             # Another process compacts, or nobody may. If that process fails, rows of level 0 wait for the next look.
             waits = self._has_key and any(COMMITS_ELSEWHERE in warning for warning in report.warnings)

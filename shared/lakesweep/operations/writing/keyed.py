@@ -17,13 +17,12 @@ from lakesweep.format.values.data_type import DataField
 from lakesweep.model.keyed import MergeRules
 from lakesweep.model.reading.columns import KIND_FIELD, SEQUENCE_FIELD
 from lakesweep.operations.reading.types import load_arrow
-from lakesweep.operations.writing.options import StatsMode, Writing
+from lakesweep.operations.writing.options import KEY_MODE, Writing
 from lakesweep.operations.writing.parquet import rolled
 from lakesweep.operations.writing.statistics import Statistics, comparable, value_of
 
 _KEY_ID = (1 << 30) - 1
 """The ids of the columns of the key begin here."""
-_KEY_MODE = StatsMode("truncate", 128)
 _LAST_KIND = 3
 _DELETES = (1, 3)
 """Kinds of rows that delete others: -U and -D."""
@@ -93,7 +92,7 @@ class _Collected:
         writing: Writing,
         last: _Last,
     ) -> None:
-        modes = {key.name: _KEY_MODE for key in keys}
+        modes = {key.name: KEY_MODE for key in keys}
         self._count, self._keys, self._places, self._last = len(fields), keys, places, last
         self._stats = Statistics(fields, writing)
         self._key_stats = Statistics(keys, replace(writing, modes=modes, is_dense=False))

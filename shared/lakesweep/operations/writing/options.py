@@ -29,6 +29,7 @@ _PREFIX = ("data-file.prefix", "data-")
 _MODE = ("metadata.stats-mode", "truncate(16)")
 _DENSE = "metadata.stats-dense-store"
 _FIRST = "metadata.stats-keep-first-n-columns"
+_THIN = "data-file.thin-mode"
 _FIELD_MODE = re.compile(r"fields\.(.+)\.stats-mode")
 _TRUNCATE = re.compile(r"truncate\(\s*(\d+)\s*\)")
 _CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
@@ -55,6 +56,10 @@ class StatsMode:
     mode: Mode
     length: int = 0
     """Of `truncate`: so many characters or bytes."""
+
+
+KEY_MODE = StatsMode("truncate", 128)
+"""Of the columns of a primary key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +128,27 @@ def writing_of(schema: TableSchema, fields: Sequence[DataField]) -> Writing:
         is_dense = parse_bool(options.get(_DENSE, "true"), _DENSE)
         first = parse_int(options[_FIRST], _FIRST) if _FIRST in options else -1
         modes = _modes(options, fields)
+        keys = _keys_with_statistics(schema)
     except FormatError as error:
         raise RefusedError(str(error), code="bad_option") from error
     prefix = options.get(*_PREFIX)
     if not _NAME.fullmatch(prefix):
         raise RefusedError(f"option {_PREFIX[0]} is {prefix!r}; expected letters, digits, . _ and -", code="bad_option")
     if first >= 0:
-        modes = {
-            name: mode if number < first else StatsMode("none") for number, (name, mode) in enumerate(modes.items())
-        }
+        others = [name for name in modes if name not in keys][first:]
+        modes |= dict.fromkeys(others, StatsMode("none"))
+    modes |= dict.fromkeys(keys, KEY_MODE)
     suffix = f".{codec}.parquet" if has_suffix and codec != "none" else ".parquet"
     return Writing(codec, level, target, max(1, min(block, target)), prefix, suffix, modes, is_dense)
+
+
+def _keys_with_statistics(schema: TableSchema) -> tuple[str, ...]:
+    """Return the key columns whose statistics are those of the key: without a copy of them, they stand for it."""
+    options = schema.options
+    if not schema.primary_keys or not parse_bool(options.get(_THIN, "false"), _THIN):
+        return ()
+    keys = (name for name in schema.primary_keys if name not in schema.partition_keys)
+    return tuple(name for name in keys if f"fields.{name}.stats-mode" not in options)
 
 
 def _modes(options: Mapping[str, str], fields: Sequence[DataField]) -> dict[str, StatsMode]:
