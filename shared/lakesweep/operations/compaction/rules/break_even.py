@@ -8,7 +8,7 @@ from lakesweep.model.commits.report import CommitsReport
 SPARK_ROWS = 1_000_000
 """A job on Spark that merges fewer rows costs more than it saves.
 
-Source: benchmarks/results/merge.md.
+Source: `benchmarks/merge.py --only start`: up to this number, a command takes a fraction of the time of a new session.
 """
 
 
