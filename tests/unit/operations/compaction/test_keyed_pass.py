@@ -59,6 +59,18 @@ def test_what_a_look_costs() -> None:
     assert {kind: count for kind, count in looked.items() if count} == {"get": 12, "list": 1}
 
 
+@pytest.mark.parametrize(("least", "says"), [(60, False), (61, True)])
+def test_few_rows_are_not_worth_a_job_on_spark(least: int, says: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both what a pass suggests and what it leaves to another process say so. The rows are merged all the same."""
+    monkeypatch.setattr("lakesweep.operations.compaction.rules.break_even.SPARK_ROWS", least)
+    assert ("one process merges them cheaper" in said(KeyedWorld(6).pass_(LOCKED))) is says
+    world = KeyedWorld(6)
+    world.now_ms += AGE_MS
+    step = world.pass_(AGE)
+    assert step is not None and step.status == "planned"
+    assert ["one process merges them cheaper" in each for each in step.warnings] == [False, *([True] if says else [])]
+
+
 def test_without_vectors_readers_merge() -> None:
     sentence = said(KeyedWorld(6, ALONE).pass_(LOCKED))
     assert "`lakesweep compact TABLE` would merge 6 of its 6 data files" in sentence and "invisible" not in sentence
