@@ -4,11 +4,11 @@
 
 The engine writes write-only tables of 4 buckets. `full`: rows in 20 commits, whose keys are drawn below their number,
 so each bucket has 20 runs that overlap, and all of it is compacted. `up`: each key once, compacted by the engine, with
-deletion vectors, and a hundredth as many rows on level 0, which alone go up. Each run takes a fresh copy. The engine's
-threads take bucket after bucket, each with a new writer whose cache of lookup files is empty, in a JVM that has
-compiled what it runs; Spark has two threads (`local[2]`) too. Then the engine scans both results. `start` compacts
-tables of several sizes in new processes, `memory` tables of one bucket. The tables stay in `build/bench/tables/merge`,
-some 3 GB.
+deletion vectors, and a hundredth as many rows in two commits on level 0, which alone go up. Each run takes a fresh
+copy. The engine's threads take bucket after bucket, each with a new writer whose cache of lookup files is empty, in a
+JVM that has compiled what it runs; Spark has two threads (`local[2]`) too. Then the engine scans both results. `start`
+compacts tables of several sizes in new processes, `memory` tables of one bucket. The tables stay in
+`build/bench/tables/merge`, some 3 GB.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyarrow import parquet
 from benchmarks.delete_rows import copied
 from benchmarks.engine import engine_classpath, engine_version, java_version
 from benchmarks.merge_processes import memory, starts
-from benchmarks.merge_tables import BUCKETS, RUNS, SHARE, Peer, compact_by_ours
+from benchmarks.merge_tables import BUCKETS, CHANGES, RUNS, SHARE, Peer, compact_by_ours
 from benchmarks.read import THREADS, Times, spark_session, timed
 from benchmarks.results import Bar, bars_json, bars_table, machine, table, write
 from lakesweep.model.reading.plan import ReadFile
@@ -239,11 +239,12 @@ def report(asked: argparse.Namespace, setting: dict[str, Any], found: dict[str, 
     bars: list[Bar] = []
     cells = []
     text = [
-        f"All of {rows:,} rows in {BUCKETS} buckets of {RUNS} overlapping runs each; and {changed:,} changed keys on "
-        f"level 0 of a table with deletion vectors, over {rows:,} rows in {BUCKETS} buckets. Columns are BIGINT (the "
-        "key and another one), DOUBLE, INT, TIMESTAMP and two STRING. Both sides take turns, each on a fresh copy, "
-        f"{WARM} round before {asked.runs} measured ones. The engine's JVM stays; its writers are new, and their "
-        "caches of lookup files empty. The engine reads the same rows from both results."
+        f"All of {rows:,} rows in {BUCKETS} buckets of {RUNS} overlapping runs each; and {changed:,} changed keys, in "
+        f"{CHANGES} commits on level 0 of a table with deletion vectors, over {rows:,} rows in {BUCKETS} buckets. "
+        "Columns are BIGINT (the key, from 0 on without large gaps, and another one), DOUBLE, INT, TIMESTAMP and two "
+        f"STRING. Both sides take turns, each on a fresh copy, {WARM} round before {asked.runs} measured ones. The "
+        "engine's JVM stays; its writers are new, and their caches of lookup files empty. The engine reads the same "
+        "rows from both results."
     ]
     for part in ("full", "up"):
         if part not in found:

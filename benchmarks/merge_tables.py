@@ -23,7 +23,7 @@ from lakesweep.storage.store import Store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BUCKETS, RUNS, SHARE = 4, 20, 100
+BUCKETS, RUNS, SHARE, CHANGES = 4, 20, 100, 2
 
 
 class Peer(JavaPeer):
@@ -44,7 +44,7 @@ class Peer(JavaPeer):
             self(f"write {made} {RUNS} {rows // RUNS} {rows} {'EACH' if kind == 'up' or buckets == 1 else 'DRAWN'}")
             if kind == "up":
                 self(f"compact {made} FULL")
-                self(f"write {made} 1 {rows // SHARE} {rows} DRAWN")
+                self(f"write {made} {CHANGES} {rows // SHARE // CHANGES} {rows} DRAWN")
             folder.parent.mkdir(parents=True, exist_ok=True)
             made.rename(folder)
             shutil.rmtree(warehouse)
