@@ -55,6 +55,8 @@ class Prepared:
     """File name below `manifest/` -> body: the lists, and what was not written at once."""
     since: Stopwatch | None = None
     """Counts from before the first file of an earlier attempt that this snapshot names."""
+    compares_marks: bool = False
+    """See `CommitRecord.marks`."""
 
 
 Prepare = Callable[[Attempt], Prepared | None]

@@ -36,6 +36,9 @@ from lakesweep.model.safety import ORPHAN_AGE_MS, SEEN_AGAIN_S
 from lakesweep.storage.clock import Stopwatch
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 
+_MARKS = 3
+"""The last of them may be replaced or rolled back."""
+
 
 def commit(env: CommitEnvironment, prepare: Prepare) -> Committed:
     """Commit one snapshot to a branch.
@@ -77,6 +80,8 @@ class _Committing:
         self._told: list[tuple[int, int]] = []
         """Ids and numbers of replaced snapshots."""
         self._made: SeenSnapshot | None = None
+        self._marks: tuple[tuple[int, str], ...] = ()
+        """Of the last commit before."""
 
     def run(self) -> Committed:
         """Make attempts until one ends the commit."""
@@ -87,6 +92,7 @@ class _Committing:
         self._is_proven = bool(known.commits)
         base = env.first or read_base(env.table, env.branch)
         if base is not None and (record := known.commits.get(env.branch)) is not None:
+            self._marks = record.marks
             self._compare(record, base)
         while base is not None:
             self._number += 1
@@ -145,7 +151,7 @@ class _Committing:
             probe(env.table, prepared.files)
             self._is_proven = True
         self._let_settle(base)
-        published = self._publish(attempt, prepared.snapshot.id, body, prepared.since or begun)
+        published = self._publish(attempt, prepared, body, prepared.since or begun)
         self._warnings += published.warnings
         self._last = published
         if published.state == "ours":
@@ -172,11 +178,12 @@ class _Committing:
         age_s = (env.table.now_ms() - root.ref.modified_ms) / 1000
         env.wait(min(SEEN_AGAIN_S - age_s, SEEN_AGAIN_S))
 
-    def _publish(self, attempt: Attempt, snapshot_id: int, body: bytes, begun: Stopwatch) -> Published:
+    def _publish(self, attempt: Attempt, prepared: Prepared, body: bytes, begun: Stopwatch) -> Published:
         """Publish a prepared snapshot under the lease."""
-        env = self._env
+        env, snapshot_id = self._env, prepared.snapshot.id
         told = tuple(number for _, number in self._told)
-        record = CommitRecord(snapshot_id, attempt.uuid, env.run_id, "publishing", replaced=told)
+        marks = ((snapshot_id, attempt.uuid), *self._marks)[:_MARKS] if prepared.compares_marks else self._marks
+        record = CommitRecord(snapshot_id, attempt.uuid, env.run_id, "publishing", replaced=told, marks=marks)
         lease = self._take(record)
         publishing = Publishing(env, lease, attempt.base, snapshot_id, body)
         try:

@@ -30,6 +30,9 @@ class CommitRecord:
     """When the snapshot was written, by the store's clock; 0: not known."""
     replaced: tuple[int, ...] = ()
     """The same numbers of snapshots of this run that were replaced, and committed again: they have been told."""
+    marks: tuple[tuple[int, str], ...] = ()
+    """Ids and uuids of the last snapshots at which a compaction had compared all deletion vectors with earlier ones,
+    the newest first. Commits that do not compare them carry this on."""
 
     def to_json(self) -> dict[str, object]:
         """Return its form in the lease, without what is not known."""
@@ -68,4 +71,10 @@ def _record_of(value: object, path: str) -> CommitRecord:
     number, modified_ms = (value if is_count(value := document.get(key)) else 0 for key in ("number", "modified_ms"))
     replaced = document.get("replaced")
     numbers = tuple(filter(is_count, replaced)) if isinstance(replaced, list) else ()
-    return CommitRecord(snapshot_id, uuid, run_id, state, number, modified_ms, numbers)
+    return CommitRecord(snapshot_id, uuid, run_id, state, number, modified_ms, numbers, _marks_of(document))
+
+
+def _marks_of(document: Mapping[str, object]) -> tuple[tuple[int, str], ...]:
+    found = document.get("marks")
+    pairs = [each for each in found if isinstance(each, list) and len(each) == 2] if isinstance(found, list) else []
+    return tuple((number, uuid) for number, uuid in pairs if is_count(number) and isinstance(uuid, str))

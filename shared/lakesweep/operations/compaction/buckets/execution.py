@@ -18,7 +18,7 @@ from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.model.safety import ORPHAN_AGE_MS
 from lakesweep.operations.compaction.buckets.bucket import Bucket, Place
 from lakesweep.operations.compaction.buckets.engine import LocalEngine, MergingEngine
-from lakesweep.operations.compaction.buckets.former import Lost, lost_marks
+from lakesweep.operations.compaction.buckets.former import Lost, doubtful, lost_marks
 from lakesweep.operations.compaction.buckets.merged import Merged, after
 from lakesweep.operations.compaction.buckets.task import Choice, Task
 from lakesweep.operations.compaction.execution import BINS_LOST
@@ -80,7 +80,10 @@ class Execution:
         buckets = task.buckets(base, index)
         if not attempt.may_reuse or base.is_restart or self._since.elapsed_ms() > ORPHAN_AGE_MS // 2:
             self._merged = None  # a rollback or an orphan scan may have deleted what an earlier attempt wrote
-        self._visible = lost_marks(task.table, self._run.area, base, buckets) if task.rules.has_vectors else {}
+        lost = lost_marks(task, self._run.area, base, index, buckets)
+        self._visible = {place: each for place, each in lost.items() if not each.is_doubtful}
+        if doubt := doubtful(lost):
+            self._run.warn(doubt)
         if self._merged is None:
             choice = task.choice({place: bucket for place, bucket in buckets.items() if place not in self._visible})
             self._report = task.report(base.schema, buckets, choice)
@@ -105,7 +108,10 @@ class Execution:
         for each in self._taken:
             levels_of(after(each, buckets[each.merge.bucket.place], base.schema), task.levels.num_levels)
         found = {each.merge.bucket.place: each for each in self._taken}
-        changed = [(buckets[place], found.get(place), self._visible.get(place)) for place in {**found, **self._visible}]
+        changed: list[tuple[Bucket, Merged | None, Lost | None]] = [
+            (buckets[place], each, None) for place, each in found.items()
+        ]
+        changed += [(lost.bucket, None, lost) for lost in self._visible.values()]
         groups = tuple(_groups(changed, index, base))
         marked = sum(each.marked_rows for each in self._taken) + sum(lost.rows for lost in self._visible.values())
         vectors = self._vectors.write(attempt, groups, marked)
@@ -115,7 +121,7 @@ class Execution:
         statistics, lost = statistics_of(task.table.store, base.root.snapshot, base.schema)
         if lost is not None:
             self._run.warn(lost)
-        return prepared(
+        made = prepared(
             attempt,
             NewIndex(index, groups, vectors.groups),
             leaving,
@@ -125,6 +131,7 @@ class Execution:
             kind="COMPACT",
             added=tuple(_added(self._taken, leaving)),
         )
+        return replace(made, compares_marks=task.rules.has_vectors)
 
     def _holds(self, merged: Merged, buckets: Mapping[Place, Bucket]) -> bool:
         """Tell whether what was merged of a bucket still holds."""

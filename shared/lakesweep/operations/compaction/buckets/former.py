@@ -2,136 +2,149 @@
 
 A writer that compacts beside Lakesweep has its own view of a bucket's deletion vectors. Its next commit replaces the
 bucket's index file without a word, and rows that Lakesweep has marked are visible again, beside the newer ones. Paimon
-has no check for that. So a run looks at the last snapshot that Lakesweep committed: what was marked there has to be
-marked now, as long as the data file is there. What is not marked any more is marked again, unless somebody went back to
-an older version since then, of which these rows are.
+has no check for that. So a run looks at the last snapshot at which Lakesweep compared all vectors: what was marked
+there has to be marked now, as long as the data file is there. What is not marked any more is marked again.
 
-Source: Paimon `IndexManifestFileHandler` (`BucketedCombiner`), `BucketedDvMaintainer`.
+A mark may also go rightly: somebody has committed an older version on top, in which the newer row does not exist yet.
+Only an overwrite does that. So rows stay visible in a bucket that an overwrite has changed since.
+
+Source: Paimon `IndexManifestFileHandler` (`BucketedCombiner`), `BucketedDvMaintainer`,
+`FileStoreCommitImpl#rollbackToAsLatest`.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakesweep.commit.base import Base
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import read_lease
 from lakesweep.control.state import read_states
-from lakesweep.errors import FormatError, ObjectNotFoundError
-from lakesweep.format.snapshot import Snapshot, parse_snapshot
+from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
+from lakesweep.format.index_manifest_writer import RawIndex
+from lakesweep.format.snapshot import Snapshot
 from lakesweep.format.vectors.combined import without
 from lakesweep.format.vectors.vector import DeletionVector
-from lakesweep.model.roots import branch_dir
 from lakesweep.model.vectors import LocatedVector
 from lakesweep.operations.compaction.buckets.bucket import Bucket, Place
+from lakesweep.operations.compaction.buckets.overwritten import overwritten, snapshot_at
+from lakesweep.operations.compaction.buckets.task import Task
 from lakesweep.operations.rows.groups import vector_files
 from lakesweep.runs.session import Table
 from lakesweep.table.contents.index import index_of
 from lakesweep.table.contents.strict import StrictMetadata
-from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 from lakesweep.table.fence import FenceRules
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.stores import TableStores
 from lakesweep.table.vectors import locate, read_vectors
-
-_WRITES = ("APPEND", "COMPACT", "ANALYZE")
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
     """Rows of one bucket that are visible again."""
 
+    bucket: Bucket
+    """As it is now."""
     snapshot_id: int
     """The snapshot of Lakesweep that had them marked."""
     positions: Mapping[str, bytes]
     """Name of a data file -> the rows, as the bytes of a vector."""
     rows: int
+    is_doubtful: bool = False
+    """An overwrite may have changed the bucket since, so the rows may be visible rightly."""
 
 
-def lost_marks(table: Table, area: ControlArea, base: Base, buckets: Mapping[Place, Bucket]) -> Mapping[Place, Lost]:
-    """Return the buckets in which rows are visible again that Lakesweep has marked.
+def doubtful(found: Mapping[Place, Lost]) -> str:
+    """Return a warning of rows that may be visible rightly, empty if there are none."""
+    doubted = [lost for lost in found.values() if lost.is_doubtful]
+    if not doubted:
+        return ""
+    return (
+        f"{sum(lost.rows for lost in doubted)} rows in {len(doubted)} buckets are visible that snapshot "
+        f"{doubted[0].snapshot_id} of Lakesweep had hidden, and stay visible: an overwrite has changed the buckets "
+        "since, or snapshots since are gone, so an older version may have come back"
+    )
+
+
+def lost_marks(
+    task: Task, area: ControlArea, base: Base, index: RawIndex | None, buckets: Mapping[Place, Bucket]
+) -> Mapping[Place, Lost]:
+    """Return the buckets in which rows are visible again that Lakesweep has marked, in all partitions.
 
     Args:
-        table: The table.
-        area: Its documents.
+        task: What the call merges.
+        area: The table's documents.
         base: The newest snapshot.
-        buckets: Its buckets.
+        index: Its index manifest.
+        buckets: Its buckets that are wanted.
 
     Raises:
-        RefusedError: An index file is missing or damaged.
+        RefusedError: Metadata is damaged, or an index file of the newest snapshot.
         StorageError: A request failed.
     """
-    former = _last_of_ours(table, area, base)
+    table = task.table
+    former = _reference(table, area, base) if task.rules.has_vectors else None
     if former is None or former.index_manifest in (None, base.root.snapshot.index_manifest):
         return {}
-    index = index_of(table.store, former, StrictMetadata(table.store, str(table.ref)).corrupt)
-    entries = [
-        entry
-        for entry in vector_files(index)
-        if (bucket := buckets.get((entry.partition, entry.bucket))) is not None and entry not in bucket.index
-    ]
-    lower = {(*place, file.name): file.file for place, bucket in buckets.items() for file in bucket.lower}
+    try:
+        before = vector_files(index_of(table.store, former, StrictMetadata(table.store, str(table.ref)).corrupt))
+    except RefusedError as error:
+        if isinstance(error.__cause__, ObjectNotFoundError):
+            return {}  # the snapshot expires just now
+        raise
+    changed = set(before).difference(vector_files(index))
+    every = {**buckets, **task.others(base, index, {entry.partition for entry in changed})}
+    entries = [entry for entry in before if entry in changed and (entry.partition, entry.bucket) in every]
+    lower = {(*place, file.name): file.file for place, bucket in every.items() for file in bucket.lower}
     stores = TableStores(table.store, FenceRules(()), table.open_store)
     found: dict[Place, Lost] = {}
     for (partition, number, name), vector in locate(table.store, entries, TablePaths(base.schema)).items():
-        file = lower.get((partition, number, name))
-        lost = None if file is None else _lost(stores, vector, file.vector)
+        file, place = lower.get((partition, number, name)), (partition, number)
+        if file is None:
+            continue
+        try:
+            marked = _read(stores, vector)
+        except ObjectNotFoundError:
+            return {}  # the snapshot expires just now
+        lost = _lost(stores, marked, file.vector)
         if lost is not None:
-            before = found.get((partition, number), Lost(former.id, {}, 0))
-            positions = {**before.positions, name: bytes(lost.blob)}
-            found[partition, number] = Lost(former.id, positions, before.rows + lost.cardinality)
-    return found if found and _only_written_since(table, former, base) else {}
+            known = found.get(place, Lost(every[place], former.id, {}, 0))
+            positions = {**known.positions, name: bytes(lost.blob)}
+            found[place] = replace(known, positions=positions, rows=known.rows + lost.cardinality)
+    doubted = overwritten(table, former, base, found)
+    return {place: replace(lost, is_doubtful=place in doubted) for place, lost in found.items()}
 
 
-def _only_written_since(table: Table, former: Snapshot, base: Base) -> bool:
-    """Tell whether all commits since a snapshot wrote or compacted.
-
-    An OVERWRITE may be a rollback that is committed as the newest version. Its rows are right as they are.
-    """
-    if base.root.snapshot.commit_kind not in _WRITES:
-        return False
-    for snapshot_id in range(former.id + 1, base.id):
-        found = _snapshot(table, snapshot_id)
-        if found is None or found.commit_kind not in _WRITES:
-            return False
-    return True
+def _read(stores: TableStores, vector: LocatedVector) -> DeletionVector:
+    (found,) = read_vectors(stores, [vector])
+    return found
 
 
-def _lost(stores: TableStores, former: LocatedVector, now: LocatedVector | None) -> DeletionVector | None:
+def _lost(stores: TableStores, before: DeletionVector, now: LocatedVector | None) -> DeletionVector | None:
     """Return the rows that a vector marks and the present one does not; `None`: there are none."""
-    (before,) = read_vectors(stores, [former])
     if now is None:
         return before if before.cardinality else None
-    (after,) = read_vectors(stores, [now])
-    return without(before, after)
+    return without(before, _read(stores, now))
 
 
-def _last_of_ours(table: Table, area: ControlArea, base: Base) -> Snapshot | None:
-    """Return the newest snapshot of Lakesweep that still exists as it was committed; `None`: none is known."""
-    for snapshot_id, uuid in sorted(set(_committed(area, table.ref.branch)), reverse=True):
-        if snapshot_id == base.id:
-            return base.root.snapshot if base.root.snapshot.uuid == uuid else None
-        found = _snapshot(table, snapshot_id)  # none: it expired, or the branch was rolled back
-        if found is not None and found.uuid == uuid:
-            return found
+def _reference(table: Table, area: ControlArea, base: Base) -> Snapshot | None:
+    """Return the last snapshot to compare with that still exists as it was committed; `None`: none is known."""
+    for snapshot_id, uuid in dict.fromkeys(_committed(area, table.ref.branch)):
+        if snapshot_id <= base.id:
+            found = base.root.snapshot if snapshot_id == base.id else snapshot_at(table, snapshot_id)
+            if found is not None and found.uuid == uuid:
+                return found  # the newest snapshot descends from it: a rollback before it would have deleted it
     return None
 
 
-def _snapshot(table: Table, snapshot_id: int) -> Snapshot | None:
-    path = f"{branch_dir(table.ref.branch)}snapshot/snapshot-{snapshot_id}"
-    try:
-        return parse_snapshot(table.store.read(path, MAX_DOCUMENT_BYTES).data, path)
-    except ObjectNotFoundError:
-        return None
-
-
 def _committed(area: ControlArea, branch: str) -> Iterator[tuple[int, str]]:
-    """Yield id and uuid of the last snapshots that Lakesweep committed to a branch."""
+    """Yield id and uuid of snapshots that Lakesweep committed to a branch: those at which it compared all first."""
     record = read_lease(area).commits.get(branch)
     if record is not None:
+        yield from record.marks
         yield record.id, record.uuid
     try:
         state = read_states(area).get(branch)
     except FormatError:
         return
     if state is not None:
-        yield from ((each.id, each.uuid) for each in state.newest if each.is_ours and each.uuid)
+        yield from ((each.id, each.uuid) for each in reversed(state.newest) if each.is_ours and each.uuid)

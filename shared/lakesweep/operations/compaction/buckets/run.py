@@ -15,7 +15,7 @@ from lakesweep.commit.base import Base
 from lakesweep.errors import RefusedError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.compaction.arguments import CompactArguments
-from lakesweep.operations.compaction.buckets.former import lost_marks
+from lakesweep.operations.compaction.buckets.former import doubtful, lost_marks
 from lakesweep.operations.compaction.buckets.task import Task
 from lakesweep.operations.compaction.task import OPERATION
 from lakesweep.operations.rows.commit import index_at
@@ -66,13 +66,16 @@ def planned(target: Opened, base: Base, task: Task) -> RunReport:
         warnings += task.allow(base)
     except RefusedError as error:
         warnings.append(f"{NOT_EXECUTABLE}: {error}")
-    buckets = task.buckets(base, index_at(task.table, base))
-    if target.table.area is not None and task.rules.has_vectors:
-        for lost in lost_marks(task.table, target.table.area, base, buckets).values():
-            warnings.append(
-                f"{lost.rows} rows are visible again that snapshot {lost.snapshot_id} of Lakesweep had hidden; an "
-                "execution hides them again"
-            )
+    index = index_at(task.table, base)
+    buckets = task.buckets(base, index)
+    found = lost_marks(task, target.table.area, base, index, buckets) if target.table.area is not None else {}
+    warnings += [
+        f"{lost.rows} rows are visible again that snapshot {lost.snapshot_id} of Lakesweep had hidden; an execution "
+        "hides them again"
+        for lost in found.values()
+        if not lost.is_doubtful
+    ]
+    warnings += filter(None, [doubtful(found)])
     choice = task.choice(buckets)
     report = report_of(target.table, OPERATION, "planned" if choice.merges else "nothing_to_do", None)
     return replace(report, commits=task.report(base.schema, buckets, choice), warnings=tuple(warnings))

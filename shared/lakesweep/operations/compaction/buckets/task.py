@@ -1,7 +1,7 @@
 """What a call merges of a table with a primary key, and what a report says of it."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 
@@ -115,6 +115,13 @@ class Task:
         for bucket in found.values():
             check_files(bucket.files, self.schemas, has_vectors=has_vectors, full=self.arguments.full)
         return found
+
+    def others(self, base: Base, index: RawIndex | None, partitions: Iterable[bytes]) -> Mapping[Place, Bucket]:
+        """Return the buckets of those partitions that are not wanted. Raises: As `buckets`."""
+        wanted, has_vectors = self._is_wanted, self.rules.has_vectors
+        chosen = set() if wanted is None else {each for each in partitions if not wanted(each)}
+        find = chosen.__contains__
+        return buckets_of(self.table, base, index, has_vectors=has_vectors, is_wanted=find) if chosen else {}
 
     def choice(self, buckets: Mapping[Place, Bucket]) -> Choice:
         """Return what is merged, within the limits of the call.
