@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from lakesweep.storage.s3.object_reader import ObjectReader
+from tests.differential.engine import Engine
 from tests.support.every import EVERY
 from tests.support.quick_clients import parse_models_once
 from tests.support.sampling import chosen, examples, is_sampled
@@ -89,6 +90,9 @@ def _keep_reads_on_this_machine() -> None:
 _keep_reads_on_this_machine()
 parse_models_once()
 
+# Nothing here cuts the power, and without it no page of the kernel is lost. Half of the time of local tables was this.
+os.fsync = lambda fd: None
+
 settings.register_profile("default", deadline=None, print_blob=True, max_examples=examples(100))
 # The same examples in every run, so that a red run is about the change and not about the day's luck.
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
@@ -124,6 +128,13 @@ def engine_classpath() -> str:
     if not made.is_file():
         pytest.skip("no engine jars: run `make jars`")
     return made.read_text(encoding="utf-8").strip()
+
+
+@pytest.fixture(scope="session")
+def engine(engine_classpath: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """The Java engine: one JVM for each process that runs tests, warm after the first table."""
+    with Engine(tmp_path_factory.mktemp("engine"), engine_classpath) as engine:
+        yield engine
 
 
 @pytest.fixture(scope="session")

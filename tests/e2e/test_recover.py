@@ -10,7 +10,6 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -196,14 +195,12 @@ class Java:
 
 
 @pytest.fixture(scope="module")
-def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
+def java(request: pytest.FixtureRequest) -> Java:
     listed = REPOSITORY / "build" / "engine-classpath.txt"
     classpath = os.environ.get("LAKESWEEP_ENGINE_CLASSPATH") or (listed.read_text().strip() if listed.is_file() else "")
     if not classpath or shutil.which("javac") is None:
-        yield Java(None)
-        return
-    with Engine(tmp_path_factory.mktemp("java"), classpath) as engine:
-        yield Java(engine)
+        return Java(None)
+    return Java(request.getfixturevalue("engine"))
 
 
 def days(*numbers: int) -> list[Row]:

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,8 +46,12 @@ def words(node: ast.expr) -> Iterator[str]:
 def trees(*folders: str) -> Iterator[ast.Module]:
     for folder in folders or ("",):
         place = PACKAGE / folder
-        for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
-            yield ast.parse(path.read_text(encoding="utf-8"))
+        yield from map(parsed, [place] if place.is_file() else sorted(place.rglob("*.py")))
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def error_codes() -> set[str]:
