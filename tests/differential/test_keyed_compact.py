@@ -44,7 +44,7 @@ def test_keys_of_each_type(engine: Engine, tmp_path: Path, type_: str) -> None:
         scene.put(random)
         scene.do("compact", minor=minor)
         scene.model = scene.model.compacted()
-        scene.has_dangling = True
+        scene.learn_dangling()
         scene.check()
 
 

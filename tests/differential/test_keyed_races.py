@@ -92,7 +92,8 @@ def test_others_commit_meanwhile(
         scene.model = scene.model.showing(planned)
     elif act.startswith(("compact", "mark")) or (act == "a column" and report.status == "done"):
         scene.model = scene.model.compacted()
-    scene.has_dangling = act == "compact fully"
+    if act == "compact fully":
+        scene.learn_dangling()
     scene.check()
     scene.compact(Random(1), full=full)
     scene.check()

@@ -138,15 +138,18 @@ class KeyedSnapshot:
 
     def _files(self) -> list[KeyedFile]:
         live: dict[tuple[Any, ...], dict[str, Any]] = {}
+        gone = set[tuple[Any, ...]]()
         for list_ in ("baseManifestList", "deltaManifestList"):
             for entry in self.entries(list_):
                 file = entry["_FILE"]
                 place = entry["_PARTITION"], entry["_BUCKET"], file["_LEVEL"], file["_FILE_NAME"]
                 if entry["_KIND"] == 0:
                     assert place not in live, f"{place} is added twice"
+                    assert place not in gone, f"{place} is added, but readers that look at DELETEs first do not see it"
                     live[place] = entry
                 else:
                     assert live.pop(place, None), f"{place} is deleted and was not there"
+                    gone.add(place)
         found = []
         for entry in live.values():
             bucket = entry["_PARTITION"], entry["_BUCKET"]

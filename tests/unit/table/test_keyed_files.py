@@ -56,6 +56,17 @@ def test_a_file(write: Callable[..., TableBuilder]) -> None:
     assert file.name == table.path("A").rpartition("/")[2]
 
 
+def test_levels_on_which_a_file_was_before_a_rollback(write: Callable[..., TableBuilder]) -> None:
+    """A DELETE stands there; those of upper levels do not matter, since files only move to deeper ones."""
+    table = write({"INT": (3, 9)})
+    table.commit("-A", "+A@4", kind="COMPACT")
+    assert [(file.level, file.deleted_on) for file in read(table)] == [(4, frozenset())]
+    table.commit("-A", "+A@0", kind="OVERWRITE", merge_base=True)
+    assert [(file.level, file.deleted_on) for file in read(table)] == [(0, frozenset((4,)))]
+    table.commit(merge_base=True)
+    assert [(file.level, file.deleted_on) for file in read(table)] == [(0, frozenset())]
+
+
 @pytest.mark.parametrize(
     ("type_", "low", "high", "as_key"),
     [

@@ -3,6 +3,7 @@
 Source: Paimon `KeyComparatorSupplier`, `BinaryString#compareTo`.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from lakesweep.errors import FormatError, RefusedError, UnsupportedFormatError
@@ -64,7 +65,7 @@ def keyed_files(
     paths, names = TablePaths(schema), key_names(schema)
     types = key_types(schema)
     found: dict[str, KeyedFile] = {}
-    for each in _live(store, root, chosen):
+    for each, deleted_on in _live(store, root, chosen):
         entry = each.row.entry
         path = paths.data_file(entry)
         vector = located.get((entry.partition, entry.bucket, entry.file_name)) if located else None
@@ -82,6 +83,7 @@ def keyed_files(
             delete_rows=each.row.delete_row_count,
             source=entry.file_source,
             total_buckets=each.total_buckets,
+            deleted_on=deleted_on,
         )
         if (other := found.setdefault(path, file)) is not file:
             raise RefusedError(
@@ -91,7 +93,8 @@ def keyed_files(
     return tuple(found.values())
 
 
-def _live(store: Store, root: Root, chosen: Callable[[bytes], bool] | None) -> list[KeyedEntry]:
+def _live(store: Store, root: Root, chosen: Callable[[bytes], bool] | None) -> list[tuple[KeyedEntry, frozenset[int]]]:
+    """Return the live entries, each with the deeper levels on which its file has a DELETE."""
     reader = MetadataReader(store)
     added: list[KeyedEntry] = []
     deleted: set[Identity] = set()
@@ -113,7 +116,15 @@ def _live(store: Store, root: Root, chosen: Callable[[bytes], bool] | None) -> l
                 added.append(each)
             else:
                 deleted.add(each.identity)
-    return [each for each in added if each.identity not in deleted]
+    levels: defaultdict[tuple[object, ...], set[int]] = defaultdict(set)
+    for partition, bucket, level, *rest in deleted:
+        levels[partition, bucket, *rest].add(level)
+
+    def deeper(each: KeyedEntry) -> frozenset[int]:
+        partition, bucket, own, *rest = each.identity
+        return frozenset(level for level in levels.get((partition, bucket, *rest), ()) if level > own)
+
+    return [(each, deeper(each)) for each in added if each.identity not in deleted]
 
 
 def _rows(each: KeyedEntry) -> tuple[tuple[bytes, str], tuple[bytes, str]]:

@@ -46,6 +46,18 @@ def test_large_files_move_and_small_ones_are_merged_with_their_neighbours() -> N
     assert shown(work(tree(*files[:1], *files[2:4]), 5)) == ([], ["f0", "f2", "f3"]), "each of them is alone"
 
 
+@pytest.mark.parametrize("level", [0, 3])
+@pytest.mark.parametrize("rules", [PLAIN, VECTORS])
+def test_a_file_moves_to_no_level_on_which_it_was_deleted(rules: MergeRules, level: int) -> None:
+    """Its ADD there would have the identity of the DELETE, so no reader would see it."""
+    file = keyed_file("a", 0, 1, level=level, size=99)._replace(deleted_on=frozenset((5,)))
+    found = work(tree(file), 5, rules)
+    assert (shown(found), found.jobs[0].is_upgrade) == (([[["a"]]], []), False)
+    elsewhere = work(tree(file), 4, rules)
+    assert shown(elsewhere) == (([[["a"]]], []) if level == 0 else ([], ["a"]))
+    assert all(job.is_upgrade for job in elsewhere.jobs)
+
+
 def test_files_of_the_new_level_stay() -> None:
     large = keyed_file("a", 0, 1, level=5), keyed_file("b", 2, 3, level=5, size=40)
     upper = keyed_file("n", 7, 8, level=4)

@@ -107,7 +107,7 @@ class _Planner:
 
     def _rewrites(self, file: KeyedFile) -> bool:
         """Tell whether a file, though it is alone, must not stay as it is."""
-        if self.hides_rows(file):
+        if self.hides_rows(file) or self._unit.level in file.deleted_on:
             return True
         may_delete = file.delete_rows != 0
         if self._is_last and may_delete:
