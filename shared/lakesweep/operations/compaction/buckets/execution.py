@@ -170,8 +170,6 @@ class Execution:
             moved_files=sum(len(each.moved) for each in taken),
             marked_rows=sum(each.marked_rows for each in taken),
         )
-        if self._visible and made:
-            report = self._noticed(report)
         if lost:
             sentence = (
                 f"{len(self._lost)} buckets with {lost} data files were merged in vain, since another writer has "
@@ -180,6 +178,8 @@ class Execution:
             self._run.warn(sentence)
             status: Status = "partial" if made else "stale"
             report = replace(report, status=status, refusal=Refusal(BINS_LOST, f"table {report.table}: {sentence}"))
+        if self._visible and made:
+            report = self._noticed(report)
         return replace(report, commits=commits)
 
 
