@@ -15,7 +15,7 @@ from lakesweep.runs.session import COMMITS_ELSEWHERE
 from lakesweep.storage.clock import wall_ms
 from lakesweep.storage.local.store import LocalStore
 from tests.support.keyed_table import KeyedTable
-from tests.unit.operations.compaction.test_pass import DAY_MS, FILES, KEEP, LOCKED, PassWorld, said, step_of
+from tests.unit.operations.compaction.pass_world import DAY_MS, FILES, KEEP, LOCKED, PassWorld, said, step_of
 
 MINUTE_MS = 60_000
 AGE_MS = 10 * MINUTE_MS
