@@ -1137,9 +1137,23 @@ MUTATIONS = (
     Mutation(
         "files of any format are merged",
         "operations/keyed/rules/files",
-        'if each.file.format != "parquet":',
+        'if file.format != "parquet":',
         "if False:",
         "unit/operations/keyed/test_refused_files.py::test_a_file_of_another_format",
+    ),
+    Mutation(
+        "rows that wait for a bucket are merged",
+        "operations/keyed/rules/files",
+        "if file.bucket == POSTPONE_BUCKET:",
+        "if False:",
+        "attack/test_odd_buckets.py::test_what_is_refused",
+    ),
+    Mutation(
+        "buckets of several bucket counts are merged",
+        "operations/keyed/rules/files",
+        "if each.total_buckets != files[0].total_buckets:",
+        "if False:",
+        "attack/test_odd_buckets.py::test_what_is_refused",
     ),
     Mutation(
         "files that are older than the vectors are merged",

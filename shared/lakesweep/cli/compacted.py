@@ -39,12 +39,12 @@ def _bucket_lines(commits: Document, size: Callable[[int], str]) -> Iterator[tup
     for number, each in enumerate(commits["buckets"][:FIRST]):
         place = f"{each['partition']}/bucket-{each['bucket']}".lstrip("/")
         tasks = f" in {_counted(len(each['jobs']), 'task')}" if len(each["jobs"]) > 1 else ""
-        deeper = f", and keys of {size(each['deeper_bytes'])}" if each["deeper_bytes"] else ""
+        deeper = f"; keys are read of {size(each['deeper_bytes'])} on deeper levels" if each["deeper_bytes"] else ""
         yield (
             "" if number else ("merged" if commits["made"] else "merge"),
-            f"{place}: {_counted(each['files'], 'file')}, {size(each['bytes'])}{deeper}, to level {each['level']}"
-            f"{tasks} ({each['why']}); has {_counted(each['runs'], 'sorted run')}, and "
-            f"{_counted(each['level_0_rows'], 'row')} on level 0",
+            f"{place}: {_counted(each['files'], 'file')}, {size(each['bytes'])}, to level {each['level']}{tasks} "
+            f"({each['why']}){deeper}; {'had' if commits['made'] else 'has'} {_counted(each['runs'], 'sorted run')}, "
+            f"and {_counted(each['level_0_rows'], 'row')} on level 0",
         )
     if commits["bucket_count"] > FIRST:
         yield "", f"and {commits['bucket_count'] - FIRST} more buckets"

@@ -86,10 +86,9 @@ def keyed_files(
             deleted_on=deleted_on,
         )
         if (other := found.setdefault(path, file)) is not file:
-            raise RefusedError(
-                f"{where}: expected each data file once, found it on level {other.level} and on level {file.level}",
-                code=CORRUPT_KEYS,
-            )
+            levels = f"level {other.level} and on level {file.level}"
+            found_on = levels if other.level != file.level else f"level {file.level} twice"
+            raise RefusedError(f"{where}: expected each data file once, found it on {found_on}", code=CORRUPT_KEYS)
     return tuple(found.values())
 
 

@@ -184,6 +184,8 @@ class Reader:
             )
         except ObjectNotFoundError as error:
             raise missing_file(plan, file.file) from error
+        except FormatError as error:
+            raise FormatError(f"table {plan.table}, {error}", code=error.code) from error
 
     def _choice(self, file: KeyedFile, low: Key, high: Key) -> Choose:
         """Return what chooses row groups by their first key column."""
@@ -223,7 +225,8 @@ class Reader:
         return last, is_strict and before != first
 
     def _check_system(self, file: KeyedFile, batch: Any) -> None:
-        where, stated = file.file.path, (file.file.min_sequence, file.max_sequence)
+        where = f"table {self._plan.table}, {file.file.path}"
+        stated = file.file.min_sequence, file.max_sequence
         if self._has_sequence and not _within(batch.column(batch.num_columns - 2), *stated, where):
             expected = "sequence numbers from {} to {}, as its entry states".format(*stated)
             raise self._unsorted(file, expected, "another one")

@@ -3,9 +3,10 @@
 Source: Paimon `SchemaManager#checkAlterTableOption`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
-from lakesweep.errors import RefusedError
+from lakesweep.errors import RefusedError, some_of
+from lakesweep.format.manifest import POSTPONE_BUCKET
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.values.json_document import describe
 from lakesweep.format.values.options import parse_bool
@@ -25,19 +26,49 @@ def check_files(files: Iterable[KeyedFile], schemas: Sequence[TableSchema], *, h
         full: All files are merged.
 
     Raises:
-        RefusedError: A file is not in Parquet (`unsupported_file_format`). Or only some files are merged, and levels
-            above 0 may have rows of one key that no vector hides, since a file is older than the vectors of the table
+        RefusedError: A file is not in Parquet (`unsupported_file_format`), waits for a bucket (`postpone_bucket`), has
+            a part of the columns (`data_evolution`) or those of an unknown schema (`unreadable_schema`), or the files
+            have several numbers of buckets (`bucket_counts`). Or only some files are merged, and levels above 0 may
+            have rows of one key that no vector hides, since a file is older than the vectors of the table
             (`vectors_switched`). A full compaction merges such files with all that they overlap.
     """
     files = tuple(files)
+    known = {each.id for each in schemas}
     for each in files:
-        if each.file.format != "parquet":
+        _check_file(each, known)
+        if each.total_buckets != files[0].total_buckets:
             raise RefusedError(
-                f"expected data files in Parquet, found {each.file.path}, which Lakesweep does not merge; {INSTEAD}",
-                code="unsupported_file_format",
+                f"expected files of a bucket with one number of buckets, found {files[0].file.path} with "
+                f"{files[0].total_buckets} and {each.file.path} with {each.total_buckets}; write the partition anew "
+                "(INSERT OVERWRITE)",
+                code="bucket_counts",
             )
     if has_vectors and not full and (off := _last_without_vectors(schemas)) is not None:
         _check_unique(files, off)
+
+
+def _check_file(each: KeyedFile, known: Set[int]) -> None:
+    file = each.file
+    if file.format != "parquet":
+        raise RefusedError(
+            f"expected data files in Parquet, found {file.path}, which Lakesweep does not merge; {INSTEAD}",
+            code="unsupported_file_format",
+        )
+    if file.bucket == POSTPONE_BUCKET:
+        raise RefusedError(
+            f"expected data files in buckets, found {file.path}, whose rows wait for theirs; {INSTEAD}",
+            code="postpone_bucket",
+        )
+    if file.schema_id not in known:
+        raise RefusedError(
+            f"{file.path}: expected one of the schemas {some_of(sorted(known))}, found schema {file.schema_id}",
+            code="unreadable_schema",
+        )
+    if file.write_cols is not None:
+        raise RefusedError(
+            f"{file.path}: expected all columns of a row in one data file, found {some_of(file.write_cols)} alone",
+            code="data_evolution",
+        )
 
 
 def _check_unique(files: Iterable[KeyedFile], off: TableSchema) -> None:
