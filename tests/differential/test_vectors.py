@@ -85,6 +85,14 @@ def test_limits_of_containers(engine: Engine, tmp_path: Path, width: Width) -> N
     assert found_by_engine(engine, tmp_path / "ours", file) == {"sequential": vectors, "seeking": vectors}
 
 
+def test_two_widths_in_one_file(engine: Engine, tmp_path: Path) -> None:
+    """As in a bucket after `deletion-vectors.bitmap64` was switched."""
+    vectors = {"A": [1, 2], "B": [3], "C": [1 << 33], "D": [4, 5]}
+    widths: dict[str, Width] = {"A": 64, "B": 32, "C": 64, "D": 32}
+    (file,) = write_index_files(((name, vector_of(rows, widths[name])) for name, rows in vectors.items()), None)
+    assert found_by_engine(engine, tmp_path, file) == {"sequential": vectors, "seeking": vectors}
+
+
 def test_the_readers_differ_where_the_order_is_wrong(engine: Engine, tmp_path: Path) -> None:
     """The sequential reader takes one vector for another, which shows that the test before can fail."""
     (file,) = written({"A": [1], "B": [2]}, 32, None)

@@ -220,12 +220,20 @@ def test_a_file_rolls_after_the_vector_that_passes_its_size() -> None:
     assert [(file.body, file.ranges) for file in write_index_files((), None)] == [(b"\1", ())]
 
 
-def test_vectors_that_no_file_takes() -> None:
+def test_a_name_that_comes_twice() -> None:
     first = vector_of([1], 32)
     with pytest.raises(ValueError, match="found two for A"):
         list(write_index_files([("A", first), ("A", first)], 0))
-    with pytest.raises(ValueError, match="one width, found 64 bits for B"):
-        list(write_index_files([("A", first), ("B", vector_of([1], 64))], 0))
+
+
+def test_two_widths_in_one_file() -> None:
+    """A bucket has one index file, and the table's option about widths may be switched."""
+    vectors = [("A", vector_of([1, 2], 64)), ("B", vector_of([3], 32)), ("C", vector_of([4], 64))]
+    (file,) = write_index_files(vectors, None)
+    entry = IndexEntry(b"", 0, "DELETION_VECTORS", "i", len(file.body), 3, None, file.ranges)
+    found = read_index_file(file.body, entry, PATH)
+    assert [(each.width, each.positions().tolist()) for each in found] == [(64, [1, 2]), (32, [3]), (64, [4])]
+    assert list(widths_of(entry).values()) == [64, 32, 64]
 
 
 def outcome(body: bytes, entry: IndexEntry, place: VectorRange) -> list[int] | None:

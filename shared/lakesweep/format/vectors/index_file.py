@@ -38,10 +38,9 @@ def write_index_files(
             (`deletion-vector.index-file.target-size`). `None`: one file, as for a bucket, also without vectors.
 
     Raises:
-        ValueError: A name occurs twice, or the vectors have different widths.
+        ValueError: A name occurs twice.
     """
     names: set[str] = set()
-    widths: set[Width] = set()
     parts: list[bytes | memoryview] = [VERSION]
     ranges: list[VectorRange] = []
     at = len(VERSION)
@@ -52,11 +51,8 @@ def write_index_files(
     for name, vector in vectors:
         names_before = len(names)
         names.add(name)
-        widths.add(vector.width)
         if len(names) == names_before:
             raise ValueError(f"expected one deletion vector for each data file, found two for {name}")
-        if len(widths) > 1:
-            raise ValueError(f"expected deletion vectors of one width, found {vector.width} bits for {name}")
         parts.append(vector.blob)
         ranges.append((name, at, vector.length, vector.cardinality))
         at += len(vector.blob)

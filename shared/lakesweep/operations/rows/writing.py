@@ -1,9 +1,9 @@
 """Write the index files of one group: former vectors and the changes to them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lakesweep.commit.index_files import put_vectors, refuse_external
+from lakesweep.commit.index_files import put_vectors, refuse_external, target_size
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
 from lakesweep.format.manifest import IndexEntry
 from lakesweep.format.schema import TableSchema
@@ -48,22 +48,28 @@ def write_group(
     refuse_external(store, schema)
     try:
         vectors, changed = _changed(group, dict(_former(store, schema, group)))
-        # Other writers ignore the table's width, and an index file has one.
         entries = [
             entry
-            for width in sorted({vector.width for vector in vectors.values()})
-            for entry in put_vectors(
-                store,
-                schema,
-                group.partition,
-                group.bucket,
-                [(name, vector) for name, vector in vectors.items() if vector.width == width],
-                before_each,
-            )
+            for each in _files(vectors, is_bucketed=target_size(schema) is None)
+            for entry in put_vectors(store, schema, group.partition, group.bucket, each, before_each)
         ]
     except (FormatError, ValueError) as error:  # a position may be too large for a narrow vector
         raise _corrupt(store, str(error)) from error
     return WrittenGroup(tuple(entries), changed)
+
+
+def _files(
+    vectors: Mapping[str, DeletionVector], *, is_bucketed: bool
+) -> Iterator[Sequence[tuple[str, DeletionVector]]]:
+    """Yield what lies in index files of its own: vectors of one width, since other writers ignore the table's width.
+
+    Vectors of a bucket lie in one file, whatever their widths. Of two, Paimon's next commit would keep one.
+    """
+    if is_bucketed:
+        yield tuple(vectors.items())
+        return
+    for width in sorted({vector.width for vector in vectors.values()}):
+        yield [(name, vector) for name, vector in vectors.items() if vector.width == width]
 
 
 def _former(store: Store, schema: TableSchema, group: Group) -> Iterator[tuple[str, DeletionVector]]:

@@ -392,14 +392,23 @@ def test_damage_of_one_index_file_stops_all() -> None:
 
 
 def test_a_vector_of_another_width_in_the_same_file() -> None:
-    """Paimon never merges widths, so no writer makes such a file."""
+    """The table's option was switched. Each vector that stays keeps its width."""
     world = world_with({"I": {"A": [1], "B": [2], "C": [3]}})
     wide = world_with({"I": {"A": [1], "C": [3]}}, options={**UNAWARE, "deletion-vectors.bitmap64": "true"}, gone="")
     body, other = (each.store.read(each.table.path("I")).data for each in (world, wide))
     (row,) = index_rows(wide)
     last = row["_DELETIONS_VECTORS_RANGES"][1]
     put_last(world, body, other[last["f1"] :], last["f2"])
-    refused(world, "corrupt_vectors", "one width")
+    first, _, third = lengths(world)
+    assert third == (name(world, "C"), last["f2"])
+    assert world.clean().status == "done"
+    assert lengths(world) == [first, third]
+
+
+def lengths(world: RepairWorld) -> list[tuple[str, int]]:
+    """Return the data files of the one index file, and how long their vectors are."""
+    (row,) = index_rows(world)
+    return [(each["f0"], each["f2"]) for each in row["_DELETIONS_VECTORS_RANGES"]]
 
 
 def put_last(world: RepairWorld, body: bytes, vector: bytes, length: int) -> None:
