@@ -71,7 +71,7 @@ def _mark(what: str) -> str:
 
 def _rows(rows: Mapping[str, str | list[str]]) -> Iterator[list[str]]:
     for key, texts in rows.items():
-        shown = re.sub(r"[a-z_]+", r"`\g<0>`", key) if re.fullmatch(r"[a-z_]+(, [a-z_]+)*", key) else key
+        shown = re.sub(r"[a-z_]\w*", r"`\g<0>`", key) if re.fullmatch(r"[a-z_]\w*(, [a-z_]\w*)*", key) else key
         yield [shown, *([texts] if isinstance(texts, str) else texts)]
 
 

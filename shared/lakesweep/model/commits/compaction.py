@@ -87,7 +87,7 @@ class CompactionReport(CommitsReport):
 
     partitions: tuple[PartitionBins, ...] = ()
     all_files: int = 0
-    """Live data files of the snapshot."""
+    """Live data files of the snapshot, in the partitions that the call names."""
     waiting_files: int = 0
     """Data files that are due, and beyond the most bytes of one run."""
     busy_files: int = 0

@@ -14,6 +14,7 @@ from typing import Any
 
 from lakesweep.commit.base import Base
 from lakesweep.errors import RefusedError
+from lakesweep.model.commits.compaction import CompactionReport
 from lakesweep.model.report import RunReport
 from lakesweep.operations.compaction.arguments import CompactArguments
 from lakesweep.operations.compaction.buckets.run import compact_buckets
@@ -46,7 +47,7 @@ def compact(table: Table, arguments: CompactArguments, *, execute: bool, engine:
         zone = declared_zone(table, arguments.zone, ruling)
         arguments = replace(arguments, sole_compactor=arguments.sole_compactor or rule_of(ruling).has_sole_compactor)
         if target.schema.primary_keys:
-            return compact_buckets(target, arguments, zone, execute=execute, engine=engine)
+            return _named(compact_buckets(target, arguments, zone, execute=execute, engine=engine), target, arguments)
         check_append_table(target.schema, INSTEAD)
         if target.base is None:
             return report_of(table, OPERATION, "nothing_to_do", None)
@@ -54,8 +55,8 @@ def compact(table: Table, arguments: CompactArguments, *, execute: bool, engine:
         if execute:
             from lakesweep.operations.compaction.execution import Execution  # a plan starts without what commits
 
-            return Execution(target, task, engine).report()
-        return planned(target, target.base, task)
+            return _named(Execution(target, task, engine).report(), target, arguments)
+        return _named(planned(target, target.base, task), target, arguments)
     except RefusedError as error:
         return refused(table, OPERATION, error)
 
@@ -75,4 +76,14 @@ def planned(target: Opened, base: Base, task: Task) -> RunReport:
     plan = task.plan(base)
     choice = task.choice(base.schema, plan)
     report = report_of(target.table, OPERATION, "planned" if choice.bins else "nothing_to_do", None)
-    return replace(report, commits=task.report(base.schema, plan, choice), warnings=tuple(warnings))
+    return replace(report, commits=task.report(base.schema, choice), warnings=tuple(warnings))
+
+
+def _named(report: RunReport, target: Opened, arguments: CompactArguments) -> RunReport:
+    """Return a report that says so if the snapshot has no data file in the partitions that the call names."""
+    commits = report.commits
+    is_whole = not arguments.partitions or report.status != "nothing_to_do"
+    if is_whole or not isinstance(commits, CompactionReport) or commits.all_files:
+        return report
+    sentence = f"table {target.table.ref}: no data file of its newest snapshot is in such a partition"
+    return replace(report, warnings=(*report.warnings, sentence))

@@ -72,7 +72,7 @@ class Execution:
             self._rewritten = None  # a rollback or an orphan scan may have deleted what an earlier attempt wrote
         if self._rewritten is None:
             choice = task.choice(base.schema, plan)
-            self._report = task.report(base.schema, plan, choice)
+            self._report = task.report(base.schema, choice)
             self._taken, self._lost = (), frozenset()
             if not choice.bins:
                 return None

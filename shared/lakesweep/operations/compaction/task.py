@@ -79,27 +79,28 @@ class Task:
         """
         files = [file for split in plan.splits for file in split.files]
         matches, only = self._matches, self.arguments.only
-        if only is not None:
-            files = [file for file in files if file.vector is not None and base_name(file.path) in only]
         if matches is not None:
             chosen = {
                 row: matches(tuple(decode_row(row, schema.partition_types, "a partition")))
                 for row in {file.partition for file in files}
             }
             files = [file for file in files if chosen[file.partition]]
+        all_files = len(files)
+        if only is not None:
+            files = [file for file in files if file.vector is not None and base_name(file.path) in only]
         try:
             found = bins_of(files, pick_options(self.options), force=self.arguments.full or only is not None)
         except FormatError as error:
             raise RefusedError(str(error), code="bad_option") from error
         given = self.arguments
         limits = Limits(given.max_bytes, given.max_partition_bytes, given.idle_ms)
-        return choose(found, files, limits, self._now_ms, self.zone)
+        return replace(choose(found, files, limits, self._now_ms, self.zone), all_files=all_files)
 
-    def report(self, schema: TableSchema, plan: ReadPlan, choice: Choice) -> CompactionReport:
+    def report(self, schema: TableSchema, choice: Choice) -> CompactionReport:
         """Return what a report says."""
         return CompactionReport(
             partitions=_partitions(schema, choice.bins),
-            all_files=plan.counts.files,
+            all_files=choice.all_files,
             waiting_files=choice.waiting_files,
             busy_files=choice.busy_files,
             idle_from_ms=choice.idle_from_ms,

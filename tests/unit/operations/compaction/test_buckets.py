@@ -46,6 +46,14 @@ def test_rows_of_level_0_become_visible(table: KeyedTable) -> None:
     assert table.compact().status == "nothing_to_do"
 
 
+@pytest.mark.parametrize("execute", [False, True])
+def test_partitions_that_do_not_exist(table: KeyedTable, execute: bool) -> None:
+    report = table.compact(partitions=("dt=c",), execute=execute)
+    assert (report.status, merged(report).all_files) == ("nothing_to_do", 0)
+    (warning,) = report.warnings
+    assert warning.endswith(": no data file of its newest snapshot is in such a partition")
+
+
 @pytest.mark.parametrize("full", [False, True])
 def test_newer_rows_replace_older_ones(table: KeyedTable, full: bool) -> None:
     """Each round finds rows of earlier rounds on deeper levels."""

@@ -149,6 +149,17 @@ def test_only_some_partitions(table: DeletingTable, partition: str) -> None:
     assert [each.partition for each in found(report).partitions] == (["dt=a"] if partition == "dt=a" else [])
 
 
+@pytest.mark.parametrize("execute", [False, True])
+def test_partitions_that_do_not_exist(table: DeletingTable, execute: bool) -> None:
+    """Else a wrong name looks like a partition that needs nothing."""
+    report = run(table, partitions=("dt=c",), execute=execute)
+    assert (report.status, found(report).all_files) == ("nothing_to_do", 0)
+    (warning,) = report.warnings
+    assert warning == f"table {table.table().ref}: no data file of its newest snapshot is in such a partition"
+    report = run(table, partitions=("dt=b", "dt=c"), execute=execute)
+    assert (report.warnings, found(report).all_files) == ((), 1)
+
+
 def test_a_partition_of_a_table_without_partitions(tmp_path: Path) -> None:
     """Nobody is told to empty the table."""
     table = DeletingTable(tmp_path, partition_keys=())

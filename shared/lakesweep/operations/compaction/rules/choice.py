@@ -41,6 +41,8 @@ class Choice:
     idle_from_ms: int | None = None
     """When the next partition with such bins is idle, if nobody writes into it; `None`: there is none, or its files do
     not say when they were written."""
+    all_files: int = 0
+    """Live files of the partitions that the call names, of all partitions if it names none."""
 
 
 def choose(found: Sequence[Bin], files: Iterable[ReadFile], limits: Limits, now_ms: int, zone: tzinfo | None) -> Choice:
