@@ -27,7 +27,7 @@ def compaction_lines(commits: Document, size: Callable[[int], str]) -> Iterator[
         yield "", f"and {commits['partition_count'] - FIRST} more partitions"
     if commits["files"]:
         yield "rewrite" if not commits["made"] else "rewritten", _files(commits, size)
-    yield from _left(commits)
+    yield from _left(commits, "their partition is not idle long enough")
     for commit in commits["made"]:
         yield "commit", f"{_snapshot(commits, commit, size)}, in place of {commit['files']}{_attempts(commit)}"
         yield "files", _STAY
@@ -48,7 +48,7 @@ def _bucket_lines(commits: Document, size: Callable[[int], str]) -> Iterator[tup
         )
     if commits["bucket_count"] > FIRST:
         yield "", f"and {commits['bucket_count'] - FIRST} more buckets"
-    yield from _left(commits)
+    yield from _left(commits, "no file of level 0 is old enough, or their partition is not idle long enough")
     for commit in commits["made"]:
         moved = _counted(commits["moved_files"], "file")
         yield (
@@ -60,11 +60,11 @@ def _bucket_lines(commits: Document, size: Callable[[int], str]) -> Iterator[tup
     yield from _end(commits)
 
 
-def _left(commits: Document) -> Iterator[tuple[str, str]]:
+def _left(commits: Document, why_busy: str) -> Iterator[tuple[str, str]]:
     if commits["waiting_files"]:
         yield "left", f"{_counted(commits['waiting_files'], 'data file')} for the next run, since a run has a limit"
     if commits["busy_files"]:
-        yield "busy", f"{_counted(commits['busy_files'], 'data file')} that are too young: their partition, or level 0"
+        yield "busy", f"{_counted(commits['busy_files'], 'data file')} left: {why_busy}"
 
 
 def _end(commits: Document) -> Iterator[tuple[str, str]]:

@@ -165,12 +165,12 @@ def test_what_the_policy_means(lake: Path, rules: tuple[dict[str, object], ...],
         (
             {"manifests": {"manifest.merge-min-count": 100}},
             {"mode": "delete"},
-            "the rule for {lake} has manifests compacted, and no rule states a catalog_type: none is",
+            "the rule for {lake} has manifests compacted, and no rule states a catalog_type: passes compact none",
         ),
         (
             {"compaction": {"partition_idle_time": "1 d"}},
             {"mode": "delete"},
-            "the rule for {lake} has data files compacted, and no rule states a catalog_type: none is",
+            "the rule for {lake} has data files compacted, and no rule states a catalog_type: passes compact none",
         ),
         (
             {"catalog_type": "hive", "catalog_lock": True},

@@ -156,9 +156,9 @@ def _doubts(rules: Sequence[FleetRule], merged: FleetRule) -> Iterator[str]:
         if merged.partitions:
             yield f"the rule for {by['partitions']} lets partitions expire, and {other}: none does"
         if merged.manifests:
-            yield f"the rule for {by['manifests']} has manifests compacted, and {other}: none is"
+            yield f"the rule for {by['manifests']} has manifests compacted, and {other}: passes compact none"
         if merged.compaction:
-            yield f"the rule for {by['compaction']} has data files compacted, and {other}: none is"
+            yield f"the rule for {by['compaction']} has data files compacted, and {other}: passes compact none"
     if merged.catalog_lock and merged.catalog_type is None:
         lock = by["catalog_lock"]
         yield f"the rule for {lock} states a catalog_lock, and no rule a catalog_type: nothing is committed"

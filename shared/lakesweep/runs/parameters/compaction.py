@@ -36,8 +36,8 @@ PARTITION_IDLE_TIME = age(
     "partition_idle_time", "Only partitions whose newest data file was written longer ago than this, such as '1 d'."
 )
 SOLE_COMPACTOR = flag(
-    "sole_compactor", "Nobody else compacts this table: neither a writer nor another job. Needed where option "
-    "write-only is not true."
+    "sole_compactor", "With a primary key: nobody else compacts this table, neither a writer nor another job. Needed "
+    "where option write-only is not true."
 )  # fmt: skip
 TIME_ZONE = text(
     "time_zone",

@@ -141,6 +141,7 @@ def test_a_sequence_field_beside_vectors() -> None:
     older = refusal(schema(vectors), schema(both), schema(vectors), full=False)
     assert older.code == "sequence_field"
     assert str(older).startswith("option sequence.field is 'v' in schema 1 (")
+    assert str(older).endswith(f"); expected a full compaction (--full); {IN_PAIMON}")
 
 
 def test_vectors_that_were_switched() -> None:
@@ -243,7 +244,7 @@ def test_others_who_compact() -> None:
     error = refusal(schema(without=["write-only"]))
     assert error.code == "not_alone"
     assert str(error).startswith("option write-only is 'false' (")
-    for words in ("write-only = true", "--sole-compactor", IN_PAIMON):
+    for words in ("write-only = true", "--sole-compactor, or `sole_compactor` in the fleet policy", IN_PAIMON):
         assert words in str(error), words
     assert refusal(schema({"write-only": "False"})).code == "not_alone"
     assert refusal(schema(), schema(without=["write-only"])).code == "not_alone", "the latest schema alone counts"

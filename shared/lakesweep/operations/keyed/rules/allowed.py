@@ -120,13 +120,19 @@ def _check_options(schema: TableSchema, latest: TableSchema) -> None:
 
 
 def _refusal(
-    schema: TableSchema, latest: TableSchema, option: str, why: str, older: str | None, code: str
+    schema: TableSchema,
+    latest: TableSchema,
+    option: str,
+    why: str,
+    older: str | None,
+    code: str,
+    instead: str = INSTEAD,
 ) -> RefusedError:
     where = "" if schema is latest else f" in schema {schema.id}"
     if older is not None and schema is not latest:
         why = f"{why}, and {older}"
     found = describe(schema.options.get(option, "nothing"))
-    return RefusedError(f"option {shorten(option)} is {found}{where} ({why}); {INSTEAD}", code=code)
+    return RefusedError(f"option {shorten(option)} is {found}{where} ({why}); {instead}", code=code)
 
 
 def _rules(latest: TableSchema) -> MergeRules:
@@ -170,8 +176,9 @@ def _check_levels(schemas: Sequence[TableSchema]) -> None:
     latest = schemas[-1]
     for schema in reversed(schemas):
         if SEQUENCE_FIELD in schema.options:
-            why = "a row of level 0 may count less than an older one below, so only a full compaction merges them"
-            raise _refusal(schema, latest, SEQUENCE_FIELD, why, None, "sequence_field")
+            why = "a row of level 0 may count less than an older one below"
+            instead = f"expected a full compaction (--full); {INSTEAD}"
+            raise _refusal(schema, latest, SEQUENCE_FIELD, why, None, "sequence_field", instead)
 
 
 def _check_alone(options: Mapping[str, str]) -> None:
@@ -180,7 +187,8 @@ def _check_alone(options: Mapping[str, str]) -> None:
         raise RefusedError(
             f"option {stated} is {describe(options.get(stated, 'false'))} (writers may compact at the same time, and "
             f"would not notice deletion vectors of others); expected {WRITE_ONLY[0]} = true in the table's options, or "
-            f"the declaration that nobody else compacts (--sole-compactor); {INSTEAD}",
+            f"the declaration that nobody else compacts (--sole-compactor, or `sole_compactor` in the fleet policy); "
+            f"{INSTEAD}",
             code="not_alone",
         )
 
