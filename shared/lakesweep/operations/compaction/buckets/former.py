@@ -61,7 +61,7 @@ def doubtful(found: Mapping[Place, Lost]) -> str:
     return (
         f"{sum(lost.rows for lost in doubted)} rows in {len(doubted)} buckets are visible that snapshot "
         f"{doubted[0].snapshot_id} of Lakesweep had hidden, and stay visible: an overwrite has changed the buckets "
-        "since, or snapshots since are gone, so an older version may have come back"
+        "since, or the branch was fast-forwarded or lacks snapshots since, so an older version may have come back"
     )
 
 
@@ -110,7 +110,7 @@ def lost_marks(
             known = found.get(place, Lost(every[place], former.id, {}, 0))
             positions = {**known.positions, name: bytes(lost.blob)}
             found[place] = replace(known, positions=positions, rows=known.rows + lost.cardinality)
-    doubted = overwritten(table, former, base, found)
+    doubted = overwritten(table, area, former, base, found)
     return {place: replace(lost, is_doubtful=place in doubted) for place, lost in found.items()}
 
 
@@ -132,7 +132,7 @@ def _reference(table: Table, area: ControlArea, base: Base) -> Snapshot | None:
         if snapshot_id <= base.id:
             found = base.root.snapshot if snapshot_id == base.id else snapshot_at(table, snapshot_id)
             if found is not None and found.uuid == uuid:
-                return found  # the newest snapshot descends from it: a rollback before it would have deleted it
+                return found
     return None
 
 

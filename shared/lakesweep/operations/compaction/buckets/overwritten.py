@@ -1,19 +1,22 @@
 """Buckets that an overwrite has changed since a snapshot.
 
 Appends and compactions keep the rows that they find. An overwrite may take some out, and a rollback by a commit, which
-is one too, brings an older version back.
+is one too, brings an older version back. After a fast-forward, the newest snapshot may not descend from an older one:
+only snapshots from the first one of the branch on were replaced. All schemas were written anew then.
 
-Source: Paimon `FileStoreCommitImpl#rollbackToAsLatest`.
+Source: Paimon `FileStoreCommitImpl#rollbackToAsLatest`, `FileSystemBranchManager#fastForward`.
 """
 
 from collections.abc import Iterable, Set
 
 from lakesweep.commit.base import Base
+from lakesweep.control.area import ControlArea
 from lakesweep.errors import ObjectNotFoundError
 from lakesweep.format.manifest import IndexEntry, ManifestEntry
 from lakesweep.format.snapshot import Snapshot, parse_snapshot
 from lakesweep.model.roots import branch_dir
 from lakesweep.operations.compaction.buckets.bucket import Place
+from lakesweep.runs.committing.noted import known_of
 from lakesweep.runs.session import Table
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 from lakesweep.table.metadata import MetadataReader, Unreadable
@@ -22,11 +25,14 @@ _KEEP_ROWS = ("APPEND", "COMPACT", "ANALYZE")
 """Commits of other kinds may take rows out."""
 
 
-def overwritten(table: Table, former: Snapshot, base: Base, places: Iterable[Place]) -> frozenset[Place]:
+def overwritten(
+    table: Table, area: ControlArea, former: Snapshot, base: Base, places: Iterable[Place]
+) -> frozenset[Place]:
     """Return those of some buckets that an overwrite has changed since a snapshot; all of them if nobody knows.
 
     Args:
         table: The table.
+        area: Its documents.
         former: The snapshot.
         base: The newest snapshot.
         places: The buckets. Without any, nothing is read.
@@ -35,6 +41,8 @@ def overwritten(table: Table, former: Snapshot, base: Base, places: Iterable[Pla
         StorageError: A request failed.
     """
     left, found = frozenset(places), set[Place]()
+    if left and former.time_ms < max(base.first_schema_ms, known_of(area, table.ref.branch).rewritten_ms):
+        return left
     reader, before = MetadataReader(table.store), former
     for snapshot_id in range(former.id + 1, base.id + 1) if left else ():
         snapshot = base.root.snapshot if snapshot_id == base.id else snapshot_at(table, snapshot_id)
