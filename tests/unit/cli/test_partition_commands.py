@@ -286,3 +286,10 @@ def test_wrong_calls_change_nothing(folder: Path, words: tuple[str, ...], exit_c
     answer = call(command, folder, *rest)
     assert (answer.exit_code, snapshots(folder)[-1]) == (exit_code, 6)
     assert said in answer.messages
+
+
+@pytest.mark.parametrize("command", ["drop-partition", "compact"])
+def test_a_wrong_key_is_named(folder: Path, command: str) -> None:
+    """The word partition in a sentence is not the name of the option."""
+    answer = call(command, folder, "--partition", "dx=1")
+    assert "'dx' is no partition key; expected dt, hr" in answer.messages

@@ -6,8 +6,7 @@ from lakesweep.runs.parameters.parameter import OPTIONS, Kind, Signature, age, f
 from lakesweep.runs.parameters.partitions import PARTITION as DROPPED
 
 PARTITION = DROPPED.says(
-    "Only these partitions: those with this value of each named key, such as dt=20240101,hr=08; repeatable.",
-    is_plain=False,
+    "Only these partitions: those with this value of each named key, such as dt=20240101,hr=08; repeatable."
 )
 BY_POLICY = flag(
     "by_policy", "Rewrite what the fleet policy lets passes compact (compaction), and nothing where it says nothing."
