@@ -128,7 +128,7 @@ class Merger:
         return [combined(parts), *ranks] if parts else ranks
 
     def _mark(self, groups: Groups, rows: Sequence[Rows], below: Sequence[Rows], codes: Any) -> None:
-        """Mark the deeper rows with the keys of which no merged row lies above level 0."""
+        """Mark the deeper rows of each key whose merged rows all come from level 0."""
         if not below:
             return
         numpy = load_numpy()

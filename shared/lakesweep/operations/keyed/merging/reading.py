@@ -1,4 +1,4 @@
-"""Read runs: all columns of those that are merged, and only the keys of deeper ones."""
+"""Read runs: all columns of merged runs, and only the keys of deeper runs."""
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace

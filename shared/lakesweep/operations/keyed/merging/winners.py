@@ -1,8 +1,8 @@
 """Which of the rows with one key counts.
 
 The row with the largest values of the sequence columns counts, then the one with the largest sequence number. If these
-are the same in two runs, the row of the earlier run counts, and within one run the later row. (In Paimon it is one or
-the other, as the merge of the keys before has left its tree.)
+are the same in two runs, the row of the earlier run counts, and within one run the later row. (In Paimon this
+depends on the keys that were merged before.)
 
 Source: Paimon `SortMergeReaderWithLoserTree`, `DeduplicateMergeFunction`.
 """

@@ -11,7 +11,7 @@ class BucketFacts:
     """One bucket."""
 
     runs: int
-    """So many sorted runs a reader of all rows merges."""
+    """How many sorted runs a reader of all rows merges."""
     files: int
     bytes: int
     level_0_files: int
@@ -20,7 +20,7 @@ class BucketFacts:
     """When the oldest file of level 0 was written, as its writer's clock says without its zone; `None`: there is no
     such file, or one does not say it."""
     picked_files: int = 0
-    """That a compaction takes."""
+    """The files that a compaction takes."""
     picked_bytes: int = 0
     why: str | None = None
     """`None`: a compaction takes none."""

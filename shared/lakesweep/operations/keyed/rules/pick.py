@@ -6,8 +6,8 @@ large beside the oldest one (*size amplification*), else runs of about the same 
 
 Source: Paimon 1.4 `UniversalCompaction`, `ForceUpLevel0Compaction`, `CompactStrategy#pickFullCompaction`,
 `MergeTreeCompactManager`. Three options make Paimon compact all runs early, or more at night
-(`compaction.optimization-interval`, `compaction.offpeak.*`, `lookup-compact`): they go by the time of its own process,
-and have no effect here.
+(`compaction.optimization-interval`, `compaction.offpeak.*`, `lookup-compact`): they depend on times of its own
+process, and have no effect here.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """Sections: files whose keys overlap, apart from all others, so that each section can be merged by itself.
 
 The files of a section become as few runs as possible. Their order is Paimon's, so it comes from a queue that works as
-Java's. Where several rows have the same key and sequence number, Paimon itself takes now this one, now that one.
+Java's. Where several rows have the same key and sequence number, Paimon's own choice varies.
 
 Source: Paimon 1.4 `IntervalPartition`, Java `PriorityQueue`.
 """
