@@ -220,10 +220,10 @@ class KeyedWorld(World):
         with unpacked(self.store) as folder:
             return sorted((dt, number, value) for value, dt, number, *_ in KeyedSnapshot(folder).visible())
 
-    def live(self) -> dict[str, int]:
+    def live(self, snapshot_id: int | None = None) -> dict[str, int]:
         """Return name -> level of the live data files."""
         with unpacked(self.store) as folder:
-            return {file.name: file.level for file in KeyedSnapshot(folder).files}
+            return {file.name: file.level for file in KeyedSnapshot(folder, snapshot_id).files}
 
     def index_manifest(self) -> str | None:
         """Return that of the newest snapshot."""
