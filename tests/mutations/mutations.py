@@ -1530,6 +1530,56 @@ MUTATIONS = (
 """,
         "spark/test_read_table.py::test_a_nan_that_statistics_do_not_count[{} > 100-expected0]",
     ),
+    # --- rows that are visible again after a compaction ---
+    Mutation(
+        "a version that came back counts as lost marks",
+        "operations/compaction/buckets/overwritten",
+        '_KEEP_ROWS = ("APPEND", "COMPACT", "ANALYZE")',
+        '_KEEP_ROWS = ("APPEND", "COMPACT", "ANALYZE", "OVERWRITE")',
+        "unit/operations/compaction/test_former.py::test_an_older_version_that_came_back_stays_visible[3]",
+    ),
+    Mutation(
+        "a fast-forward counts as lost marks",
+        "operations/compaction/buckets/overwritten",
+        "    if left and former.time_ms < max(",
+        "    if left and former.time_ms < 0 * max(",
+        "unit/operations/compaction/test_former.py::test_a_fast_forward_to_a_branch_from_before",
+    ),
+    Mutation(
+        "an overwrite that changes vectors alone changes nothing",
+        "operations/compaction/buckets/overwritten",
+        "    return found | _places(indexes[0] ^ indexes[1])",
+        "    return found",
+        "unit/operations/compaction/test_former.py::test_an_older_version_that_came_back_stays_visible[3]",
+    ),
+    Mutation(
+        "lost marks of other partitions are passed over",
+        "operations/compaction/buckets/former",
+        "    every = {**buckets, **task.others(base, index, {entry.partition for entry in changed})}",
+        "    every = dict(buckets)",
+        "unit/operations/compaction/test_former.py::test_a_call_for_one_partition_looks_at_all",
+    ),
+    Mutation(
+        "any commit counts as one that has compared marks",
+        "operations/compaction/buckets/former",
+        "        yield from record.marks\n",
+        "",
+        "unit/operations/compaction/test_former.py::test_another_operation_has_committed_since[compact-manifest]",
+    ),
+    Mutation(
+        "commits forget where marks were compared",
+        "commit/loop",
+        "            self._marks = record.marks\n",
+        "",
+        "unit/operations/compaction/test_former.py::test_another_operation_has_committed_since[drop-partition]",
+    ),
+    Mutation(
+        "vectors of a bucket lie in several files",
+        "operations/rows/writing",
+        "    if is_bucketed:\n",
+        "    if not is_bucketed:\n",
+        "unit/operations/compaction/test_widths.py::test_they_stay_in_one_index_file",
+    ),
     # --- where erased values can be ---
     Mutation(
         "a data file that cannot be searched has no erased rows",
