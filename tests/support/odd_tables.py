@@ -370,7 +370,7 @@ class OddTable:
                 continue
             column = stored.column(own)
             if pa.types.is_timestamp(column.type):
-                column = column.cast(pa.timestamp("ns")).cast(pa.int64())
+                column = column.cast(pa.int64())
             columns.append(column.to_pylist())
         system = [stored.column(name).to_pylist() for name in ("_SEQUENCE_NUMBER", "_VALUE_KIND")]
         for at in range(stored.num_rows):

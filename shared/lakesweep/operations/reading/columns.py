@@ -66,6 +66,7 @@ def check_casts(table: Table, plan: ReadPlan) -> None:
             for found, wanted in () if mine is None else unsupported(mine.type, column.field.type):
                 raise RefusedError(
                     f"table {table.ref}: column {column.name} has files of schema {schema_id} with the type "
-                    f"{type_name(found)}, which Lakesweep does not read as {type_name(wanted)}; read other columns",
+                    f"{type_name(found)}, which Lakesweep does not read as {type_name(wanted)}; read other columns, "
+                    "or use Paimon",
                     code="unsupported_cast",
                 )
