@@ -172,8 +172,9 @@ class Execution:
         )
         if lost:
             sentence = (
-                f"{len(self._lost)} buckets with {lost} data files were merged in vain, since another writer has "
-                "compacted them meanwhile; run again, and let only one of them compact this table"
+                f"{lost} data files of {len(self._lost)} bucket{'' if len(self._lost) == 1 else 's'} were merged in "
+                "vain, since another writer has compacted or replaced some of them meanwhile; run again, and let "
+                "nobody else compact this table"
             )
             self._run.warn(sentence)
             status: Status = "partial" if made else "stale"
