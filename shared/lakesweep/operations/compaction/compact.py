@@ -74,7 +74,7 @@ def planned(target: Opened, base: Base, task: Task) -> RunReport:
     except RefusedError as error:
         warnings.append(f"{NOT_EXECUTABLE}: {error}")
     plan = task.plan(base)
-    choice = task.choice(base.schema, plan)
+    choice = task.choice(plan)
     report = report_of(target.table, OPERATION, "planned" if choice.bins else "nothing_to_do", None)
     return replace(report, commits=task.report(base.schema, choice), warnings=tuple(warnings))
 

@@ -71,7 +71,7 @@ class Execution:
         if not attempt.may_reuse or base.is_restart or self._since.elapsed_ms() > ORPHAN_AGE_MS // 2:
             self._rewritten = None  # a rollback or an orphan scan may have deleted what an earlier attempt wrote
         if self._rewritten is None:
-            choice = task.choice(base.schema, plan)
+            choice = task.choice(plan)
             self._report = task.report(base.schema, choice)
             self._taken, self._lost = (), frozenset()
             if not choice.bins:

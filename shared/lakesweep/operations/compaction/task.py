@@ -1,7 +1,5 @@
 """What a compaction rewrites: the bins of one snapshot, and what a report says of them."""
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 
@@ -10,20 +8,15 @@ from lakesweep.commit.base import Base
 from lakesweep.commit.index_files import refuse_external
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.schema import TableSchema
-from lakesweep.format.values.binary_row import decode_row
-from lakesweep.format.values.partition_path import DEFAULT_NAME
-from lakesweep.model.commits.compaction import CompactionReport, PartitionBins
-from lakesweep.model.partitions.names import partition_name
-from lakesweep.model.partitions.rules import PARTITION_DEFAULT_NAME
-from lakesweep.model.partitions.spec import matcher, parse_specs
+from lakesweep.model.commits.compaction import CompactionReport
 from lakesweep.model.reading.plan import ReadPlan
 from lakesweep.model.roots import base_name
 from lakesweep.operations.compaction.arguments import CompactArguments
+from lakesweep.operations.compaction.partitions import partition_bins, wanted_partitions
 from lakesweep.operations.compaction.rules.choice import Choice, Limits, choose
-from lakesweep.operations.compaction.rules.pick import bins_of, deleted_rows, pick_options
+from lakesweep.operations.compaction.rules.pick import bins_of, pick_options
 from lakesweep.operations.reading.plan import plan_at
 from lakesweep.operations.rows.checks import check_append_table, check_files
-from lakesweep.operations.writing.bins import Bin
 from lakesweep.operations.writing.options import Writing, writing_of
 from lakesweep.operations.writing.parquet import check_types
 from lakesweep.runs.metadata_cache import remembering_manifests
@@ -44,14 +37,7 @@ class Task:
         self.options = {**schema.options, **arguments.options}
         self.writing: Writing = writing_of(replace(schema, options=self.options), schema.fields)
         check_types(schema.fields)
-        name = schema.options.get(PARTITION_DEFAULT_NAME, DEFAULT_NAME)
-        keys, types = schema.partition_keys, schema.partition_types
-        self._matches: Callable[[tuple[object, ...]], bool] | None = None
-        if arguments.partitions:
-            if not keys:
-                why = "the table has no partition keys; expected a call without partitions, which compacts all of it"
-                raise RefusedError(why, code="not_partitioned")
-            self._matches = matcher(parse_specs(arguments.partitions, keys, types, name, zone))
+        self._is_wanted = wanted_partitions(schema, arguments.partitions, zone)
 
     def allow(self, base: Base) -> tuple[str, ...]:
         """Return the warnings of a commit that a table allows.
@@ -71,20 +57,16 @@ class Task:
         check_files(plan)
         return plan
 
-    def choice(self, schema: TableSchema, plan: ReadPlan) -> Choice:
+    def choice(self, plan: ReadPlan) -> Choice:
         """Return the bins to rewrite, and what is left for another run.
 
         Raises:
             RefusedError: An option does not parse.
         """
         files = [file for split in plan.splits for file in split.files]
-        matches, only = self._matches, self.arguments.only
-        if matches is not None:
-            chosen = {
-                row: matches(tuple(decode_row(row, schema.partition_types, "a partition")))
-                for row in {file.partition for file in files}
-            }
-            files = [file for file in files if chosen[file.partition]]
+        is_wanted, only = self._is_wanted, self.arguments.only
+        if is_wanted is not None:
+            files = [file for file in files if is_wanted(file.partition)]
         all_files = len(files)
         if only is not None:
             files = [file for file in files if file.vector is not None and base_name(file.path) in only]
@@ -99,32 +81,10 @@ class Task:
     def report(self, schema: TableSchema, choice: Choice) -> CompactionReport:
         """Return what a report says."""
         return CompactionReport(
-            partitions=_partitions(schema, choice.bins),
+            partitions=partition_bins(schema, ((each.files, 1) for each in choice.bins)),
             all_files=choice.all_files,
             waiting_files=choice.waiting_files,
             busy_files=choice.busy_files,
             idle_from_ms=choice.idle_from_ms,
             catalog=self.arguments.catalog.type,
         )
-
-
-def _partitions(schema: TableSchema, bins: Sequence[Bin]) -> tuple[PartitionBins, ...]:
-    by_partition: defaultdict[bytes, list[Bin]] = defaultdict(list)
-    for each in bins:
-        by_partition[each.partition].append(each)
-    keys, types = schema.partition_keys, schema.partition_types
-    found = []
-    for partition, own in by_partition.items():
-        files = [file for each in own for file in each.files]
-        deleted = [deleted_rows(file) for file in files]
-        found.append(
-            PartitionBins(
-                partition_name(keys, types, decode_row(partition, types, "a partition")),
-                len(files),
-                sum(file.size_bytes for file in files),
-                sum(file.rows for file in files),
-                None if None in deleted else sum(count for count in deleted if count is not None),
-                len(own),
-            )
-        )
-    return tuple(found)

@@ -17,10 +17,11 @@ from lakesweep.model.keyed import MergeJob
 from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.model.safety import ORPHAN_AGE_MS
 from lakesweep.operations.compaction.buckets.bucket import Bucket, Place
+from lakesweep.operations.compaction.buckets.choice import Choice, report_of
 from lakesweep.operations.compaction.buckets.engine import LocalEngine, MergingEngine
 from lakesweep.operations.compaction.buckets.former import Lost, doubtful, lost_marks
 from lakesweep.operations.compaction.buckets.merged import Merged, after
-from lakesweep.operations.compaction.buckets.task import Choice, Task
+from lakesweep.operations.compaction.buckets.task import Task
 from lakesweep.operations.compaction.execution import BINS_LOST
 from lakesweep.operations.compaction.task import OPERATION
 from lakesweep.operations.keyed.merging.work import MergeWork
@@ -86,7 +87,7 @@ class Execution:
             self._run.warn(doubt)
         if self._merged is None:
             choice = task.choice({place: bucket for place, bucket in buckets.items() if place not in self._visible})
-            self._report = task.report(base.schema, buckets, choice)
+            self._report = report_of(base.schema, buckets, choice, task.arguments.catalog.type)
             self._merged = self._merge(attempt, choice) if choice.merges else ()
         self._taken = tuple(each for each in self._merged if self._holds(each, buckets))
         self._lost = tuple(each for each in self._merged if each not in self._taken)

@@ -10,7 +10,7 @@ from lakesweep.format.vectors.vector import read_vector
 from lakesweep.model.keyed import KeyedFile
 from lakesweep.model.reading.plan import ReadFile
 from lakesweep.operations.compaction.buckets.bucket import Bucket
-from lakesweep.operations.compaction.buckets.task import Merge
+from lakesweep.operations.compaction.buckets.choice import Merge
 from lakesweep.operations.keyed.merging.work import MergedJob
 from lakesweep.table.reach.keyed_files import key_names, key_of, key_types
 

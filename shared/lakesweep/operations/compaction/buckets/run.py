@@ -15,6 +15,7 @@ from lakesweep.commit.base import Base
 from lakesweep.errors import RefusedError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.compaction.arguments import CompactArguments
+from lakesweep.operations.compaction.buckets.choice import report_of as choice_report
 from lakesweep.operations.compaction.buckets.former import doubtful, lost_marks
 from lakesweep.operations.compaction.buckets.task import Task
 from lakesweep.operations.compaction.task import OPERATION
@@ -78,4 +79,5 @@ def planned(target: Opened, base: Base, task: Task) -> RunReport:
     warnings += filter(None, [doubtful(found)])
     choice = task.choice(buckets)
     report = report_of(target.table, OPERATION, "planned" if choice.merges else "nothing_to_do", None)
-    return replace(report, commits=task.report(base.schema, buckets, choice), warnings=tuple(warnings))
+    commits = choice_report(base.schema, buckets, choice, task.arguments.catalog.type)
+    return replace(report, commits=commits, warnings=tuple(warnings))

@@ -1,72 +1,41 @@
 """What a call merges of a table with a primary key, and what a report says of it."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import tzinfo
 
 from lakesweep.commit.allowed import refuse_commit
-from lakesweep.commit.base import Base, list_branch
+from lakesweep.commit.base import Base
 from lakesweep.commit.index_files import refuse_external
-from lakesweep.errors import FormatError, RefusedError, StalePlanError
+from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.index_manifest_writer import RawIndex
 from lakesweep.format.schema import TableSchema
-from lakesweep.format.values.binary_row import decode_row
 from lakesweep.format.values.options import parse_bool
-from lakesweep.format.values.partition_path import DEFAULT_NAME
-from lakesweep.model.commits.compaction import BucketMerge, CompactionReport, PartitionBins
-from lakesweep.model.keyed import KeyedFile, MergeRules
-from lakesweep.model.partitions.names import partition_name
-from lakesweep.model.partitions.rules import PARTITION_DEFAULT_NAME
-from lakesweep.model.partitions.spec import matcher, parse_specs
-from lakesweep.model.reading.plan import ReadCounts, ReadFile, ReadPlan
+from lakesweep.model.keyed import MergeRules
+from lakesweep.model.reading.plan import ReadCounts, ReadPlan
 from lakesweep.operations.compaction.arguments import CompactArguments
 from lakesweep.operations.compaction.buckets.bucket import Bucket, Place, buckets_of
+from lakesweep.operations.compaction.buckets.choice import Choice, Merge
+from lakesweep.operations.compaction.buckets.schemas import all_schemas
+from lakesweep.operations.compaction.partitions import wanted_partitions
 from lakesweep.operations.compaction.rules.age import old_from_ms
 from lakesweep.operations.compaction.rules.choice import Limits, choose
-from lakesweep.operations.compaction.rules.pick import deleted_rows
 from lakesweep.operations.keyed.rules.allowed import check_index, check_keyed_table
-from lakesweep.operations.keyed.rules.facts import BucketFacts, bucket_facts
+from lakesweep.operations.keyed.rules.facts import bucket_facts
 from lakesweep.operations.keyed.rules.files import check_files
-from lakesweep.operations.keyed.rules.jobs import BucketWork, work_of
+from lakesweep.operations.keyed.rules.jobs import work_of
 from lakesweep.operations.keyed.rules.levels import levels_of
-from lakesweep.operations.keyed.rules.pick import LevelOptions, Unit, level_options, pick
+from lakesweep.operations.keyed.rules.pick import LevelOptions, level_options, pick
 from lakesweep.operations.reading.columns import check_casts, columns_of
 from lakesweep.operations.writing.bins import Bin
 from lakesweep.operations.writing.options import Writing, writing_of
 from lakesweep.operations.writing.parquet import check_types
 from lakesweep.runs.metadata_cache import remembering_manifests
 from lakesweep.runs.session import Table
-from lakesweep.table.documents import read_schemas
 
 NEVER_MS = 1 << 62
 """A time that never comes."""
 _FORCE_UP = ("compaction.force-up-level-0", "force-lookup")
-
-
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """What is merged of one bucket."""
-
-    bucket: Bucket
-    unit: Unit
-    work: BucketWork
-    facts: BucketFacts
-
-    @property
-    def inputs(self) -> frozenset[KeyedFile]:
-        """The files that are rewritten, or get another level."""
-        return frozenset(file for job in self.work.jobs for file in job.files).union(self.work.moved)
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What a run merges, and what is left."""
-
-    merges: tuple[Merge, ...] = ()
-    waiting_files: int = 0
-    busy_files: int = 0
-    idle_from_ms: int | None = None
 
 
 class Task:
@@ -84,13 +53,13 @@ class Task:
         self.arguments, self.zone, self._now_ms = arguments, zone, now_ms
         self.table = remembering_manifests(table)
         self.options = {**schema.options, **arguments.options}
-        self.schemas = _all_schemas(table, schema)
+        self.schemas = all_schemas(table, schema)
         self.rules: MergeRules = check_keyed_table(self.schemas, full=arguments.full, is_alone=arguments.sole_compactor)
         self.levels: LevelOptions = level_options(self.options)
         self._forces_level_0 = self.rules.has_vectors or any(_flag(self.options, name) for name in _FORCE_UP)
         self.writing: Writing = writing_of(replace(schema, options=self.options), schema.fields)
         check_types(schema.fields)
-        self._is_wanted = _matcher(schema, arguments, zone)
+        self._is_wanted = wanted_partitions(schema, arguments.partitions, zone)
 
     def allow(self, base: Base) -> tuple[str, ...]:
         """Return the warnings of a commit that a table allows.
@@ -192,18 +161,6 @@ class Task:
         check_casts(self.table, plan)
         return plan
 
-    def report(self, schema: TableSchema, buckets: Mapping[Place, Bucket], choice: Choice) -> CompactionReport:
-        """Return what a report says."""
-        return CompactionReport(
-            partitions=_partitions(schema, choice.merges),
-            all_files=sum(len(bucket.files) for bucket in buckets.values()),
-            waiting_files=choice.waiting_files,
-            busy_files=choice.busy_files,
-            idle_from_ms=choice.idle_from_ms,
-            catalog=self.arguments.catalog.type,
-            buckets=tuple(_bucket(schema, merge) for merge in choice.merges),
-        )
-
     def _merge(self, bucket: Bucket) -> Merge | None:
         levels = levels_of(bucket.files, self.levels.num_levels)
         unit = pick(levels, self.levels, full=self.arguments.full, forces_level_0=self._forces_level_0)
@@ -220,80 +177,3 @@ def _flag(options: Mapping[str, str], name: str) -> bool:
         return parse_bool(options.get(name, "false"), name)
     except FormatError as error:
         raise RefusedError(str(error), code="bad_option") from error
-
-
-def _all_schemas(table: Table, latest: TableSchema) -> tuple[TableSchema, ...]:
-    """Return all schemas of the branch, ascending by id."""
-    listing = list_branch(table.store, table.ref.branch, ("schema",))
-    ids = [int(ref.path.rpartition("-")[2]) for ref in listing.schemas]
-    if ids and max(ids) > latest.id:
-        raise StalePlanError(
-            f"table {table.ref}: schema {max(ids)} came while the table was looked at by schema {latest.id}; run again"
-        )
-    found = {latest.id: latest} | read_schemas(table.store, listing, [each for each in ids if each != latest.id])
-    if missing := set(ids) - set(found):
-        raise RefusedError(
-            f"table {table.ref}: expected the id of each schema in its name, found another one in schema "
-            f"{min(missing)}",
-            code="unreadable_schema",
-        )
-    return tuple(found[each] for each in sorted(found))
-
-
-def _matcher(schema: TableSchema, arguments: CompactArguments, zone: tzinfo | None) -> Callable[[bytes], bool] | None:
-    """Return what tells whether the files of a partition are wanted; `None`: all."""
-    if not arguments.partitions:
-        return None
-    keys, types = schema.partition_keys, schema.partition_types
-    if not keys:
-        why = "the table has no partition keys; expected a call without partitions, which compacts all of it"
-        raise RefusedError(why, code="not_partitioned")
-    name = schema.options.get(PARTITION_DEFAULT_NAME, DEFAULT_NAME)
-    matches = matcher(parse_specs(arguments.partitions, keys, types, name, zone))
-    return lambda partition: matches(tuple(decode_row(partition, types, "a partition")))
-
-
-def _name(schema: TableSchema, partition: bytes) -> str:
-    types = schema.partition_types
-    return partition_name(schema.partition_keys, types, decode_row(partition, types, "a partition"))
-
-
-def _partitions(schema: TableSchema, merges: Sequence[Merge]) -> tuple[PartitionBins, ...]:
-    by_partition: defaultdict[bytes, list[Merge]] = defaultdict(list)
-    for each in merges:
-        by_partition[each.bucket.place[0]].append(each)
-    found = []
-    for partition, own in by_partition.items():
-        files: list[ReadFile] = [file.file for merge in own for file in merge.inputs]
-        deleted = [deleted_rows(file) for file in files]
-        found.append(
-            PartitionBins(
-                _name(schema, partition),
-                len(files),
-                sum(file.size_bytes for file in files),
-                sum(file.rows for file in files),
-                None if None in deleted else sum(count for count in deleted if count is not None),
-                sum(len(merge.work.jobs) + len(merge.work.moved) for merge in own),
-            )
-        )
-    return tuple(found)
-
-
-def _bucket(schema: TableSchema, merge: Merge) -> BucketMerge:
-    partition, number = merge.bucket.place
-    deeper = {file for job in merge.work.jobs for run in job.deeper for file in run}
-    facts = merge.facts
-    return BucketMerge(
-        partition=_name(schema, partition),
-        bucket=number,
-        why=merge.unit.why,
-        level=merge.unit.level,
-        runs=facts.runs,
-        level_0_files=facts.level_0_files,
-        level_0_rows=facts.level_0_rows,
-        level_0_since_ms=facts.level_0_from_ms,
-        files=len(merge.inputs),
-        bytes=sum(file.file.size_bytes for file in merge.inputs),
-        deeper_bytes=sum(file.file.size_bytes for file in deeper),
-        jobs=tuple(sum(file.file.size_bytes for file in job.files) for job in merge.work.jobs),
-    )
