@@ -60,3 +60,16 @@ def test_a_damaged_file(table: OddTable) -> None:
     refusal = json.loads(answer.printed)["refusal"]
     assert (answer.exit_code, refusal["code"]) == (1, "damaged")
     assert refusal["message"].startswith(said)
+
+
+def test_show_says_which_buckets_are_due(table: OddTable) -> None:
+    lines = call("show", str(table.folder), "--levels").printed.splitlines()
+    (level_0,) = (line for line in lines if line.startswith("level 0"))
+    assert level_0.startswith("level 0     3 rows in 2 files, the oldest of ")
+    assert "buckets     1, with up to 3 sorted runs; 1 due for compaction" in lines
+    assert lines[-1].startswith("            p a b bucket 0: 3 sorted runs, 3 files, ")
+    assert lines[-1].endswith("; level 0: 2 files")
+    assert compact(table, *COMMIT).exit_code == 0
+    lines = call("show", str(table.folder), "--levels").printed.splitlines()
+    assert "level 0     no files" in lines
+    assert "buckets     1, with up to 2 sorted runs; none due for compaction" in lines

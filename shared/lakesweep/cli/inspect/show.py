@@ -99,7 +99,7 @@ def _levels(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     since = "" if found["level_0_since_ms"] is None else f", the oldest of {exact_time(found['level_0_since_ms'])}"
     rows, files = counted(found["level_0_rows"], "row"), counted(found["level_0_files"], "file")
     yield "level 0", f"{rows} in {files}{since} (by the writers' clocks)" if found["level_0_files"] else "no files"
-    due = f"a compaction would take {found['due_buckets']}" if found["due_buckets"] else "no compaction is due"
+    due = f"{found['due_buckets']} due for compaction" if found["due_buckets"] else "none due for compaction"
     yield "buckets", f"{found['bucket_count']}, with up to {counted(found['runs'], 'sorted run')}; {due}"
     for each in found["buckets"]:
         where = ", ".join(f"{key} {'null' if value is None else value}" for key, value in each["partition"].items())
