@@ -115,7 +115,6 @@ class Bucket:
             "high": max(keys),
             "max_sequence": max(row[width] for row in rows),
             "delete_rows": sum(row[width + 1] in (1, 3) for row in rows),
-            "source": 0,
             "total_buckets": 1,
         }
         return KeyedFile(**found | stated)

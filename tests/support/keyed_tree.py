@@ -38,7 +38,7 @@ def keyed_file(
         min_sequence=sequence[0],
         created_ms=created_ms,
     )
-    return KeyedFile(file, (low,), (high,), sequence[1], deletes, 0 if level == 0 else 1, 1)
+    return KeyedFile(file, (low,), (high,), sequence[1], deletes, 1)
 
 
 def random_tree(seed: int, *, num_levels: int = 6) -> list[KeyedFile]:

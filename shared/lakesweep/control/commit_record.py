@@ -71,10 +71,17 @@ def _record_of(value: object, path: str) -> CommitRecord:
     number, modified_ms = (value if is_count(value := document.get(key)) else 0 for key in ("number", "modified_ms"))
     replaced = document.get("replaced")
     numbers = tuple(filter(is_count, replaced)) if isinstance(replaced, list) else ()
-    return CommitRecord(snapshot_id, uuid, run_id, state, number, modified_ms, numbers, _marks_of(document))
+    return CommitRecord(snapshot_id, uuid, run_id, state, number, modified_ms, numbers, _marks_of(document, path))
 
 
-def _marks_of(document: Mapping[str, object]) -> tuple[tuple[int, str], ...]:
-    found = document.get("marks")
-    pairs = [each for each in found if isinstance(each, list) and len(each) == 2] if isinstance(found, list) else []
-    return tuple((number, uuid) for number, uuid in pairs if is_count(number) and isinstance(uuid, str))
+def _marks_of(document: Mapping[str, object], path: str) -> tuple[tuple[int, str], ...]:
+    found = document.get("marks", [])  # older leases have none
+    if not isinstance(found, list) or not all(map(_is_mark, found)):
+        raise FormatError(
+            f"{path}: expected a commit whose marks are pairs of a snapshot id and a uuid, found {str(found)[:100]!r}"
+        )
+    return tuple((number, uuid) for number, uuid in found)
+
+
+def _is_mark(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and is_count(value[0]) and isinstance(value[1], str)

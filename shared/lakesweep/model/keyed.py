@@ -29,8 +29,6 @@ class KeyedFile(NamedTuple):
     max_sequence: int
     delete_rows: int | None
     """Rows that delete others; `None`: unknown."""
-    source: int | None
-    """Who wrote it: 0 a commit, 1 a compaction; `None`: unknown."""
     total_buckets: int
     deleted_on: frozenset[int] = frozenset()
     """Deeper levels on which it was before a rollback. A DELETE of it stands there, so nobody sees it there again."""

@@ -211,6 +211,9 @@ def test_a_lease_that_was_released_can_be_taken_again_unread() -> None:
         {"main": {"id": 1, "uuid": 5, "run_id": "r1", "state": "published"}},
         {"main": {"id": 1, "uuid": "u", "run_id": "", "state": "published"}},
         {"main": {"id": 1, "uuid": "u", "run_id": "r1", "state": "done"}},
+        {"main": {"id": 1, "uuid": "u", "run_id": "r1", "state": "published", "marks": {}}},
+        {"main": {"id": 1, "uuid": "u", "run_id": "r1", "state": "published", "marks": [[1, "u"], [2]]}},
+        {"main": {"id": 1, "uuid": "u", "run_id": "r1", "state": "published", "marks": [[1, 5]]}},
     ],
 )
 def test_commits_that_do_not_parse_are_damage(commits: Any) -> None:

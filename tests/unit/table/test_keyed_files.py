@@ -52,7 +52,7 @@ def test_a_file(write: Callable[..., TableBuilder]) -> None:
     table.commit("-A", "+A@5", kind="COMPACT", file_source={"A": 1})
     (file,) = read(table)
     assert (file.low, file.high, file.level, file.max_sequence, file.total_buckets) == ((3,), (9,), 5, 9, 4)
-    assert (file.delete_rows, file.source, file.file.path) == (0, 1, table.path("A"))
+    assert (file.delete_rows, file.file.path) == (0, table.path("A"))
     assert file.name == table.path("A").rpartition("/")[2]
 
 

@@ -4,20 +4,17 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.schema import TableSchema
-from lakesweep.format.values.options import parse_bool
 from lakesweep.model.keyed import KeyedFile
 from lakesweep.model.roots import Root
 from lakesweep.operations.keyed.rules.facts import bucket_facts
 from lakesweep.operations.keyed.rules.levels import levels_of
-from lakesweep.operations.keyed.rules.pick import level_options, pick
+from lakesweep.operations.keyed.rules.pick import forces_level_0, level_options, pick
 from lakesweep.storage.store import Store
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.reach.keyed_files import keyed_files
 
 SHOWN = 10
-_FORCE_UP = ("deletion-vectors.enabled", "force-lookup", "compaction.force-up-level-0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +66,7 @@ def levels_at(store: Store, schema: TableSchema, root: Root) -> ShownLevels | No
     if not schema.primary_keys:
         return None
     options = level_options(schema.options)
-    forces = any(_flag(schema.options, name) for name in _FORCE_UP)
+    forces = forces_level_0(schema.options)
     files: defaultdict[tuple[bytes, int], list[KeyedFile]] = defaultdict(list)
     for file in keyed_files(store, root, schema, {}):
         files[file.file.partition, file.file.bucket].append(file)
@@ -102,10 +99,3 @@ def levels_at(store: Store, schema: TableSchema, root: Root) -> ShownLevels | No
         due_buckets=sum(each.why is not None for each in found),
         buckets=tuple(found[:SHOWN]),
     )
-
-
-def _flag(options: Mapping[str, str], name: str) -> bool:
-    try:
-        return parse_bool(options.get(name, "false"), name)
-    except FormatError as error:
-        raise RefusedError(str(error), code="bad_option") from error

@@ -81,7 +81,6 @@ def keyed_files(
             high=high,
             max_sequence=each.max_sequence,
             delete_rows=each.row.delete_row_count,
-            source=entry.file_source,
             total_buckets=each.total_buckets,
             deleted_on=deleted_on,
         )

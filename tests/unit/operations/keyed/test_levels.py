@@ -60,7 +60,7 @@ def test_facts() -> None:
     levels = levels_of([*upper, file("c", 0, 9, level=5, size=1000)], 6)
     assert bucket_facts(levels, None) == BucketFacts(3, 3, 1050, 2, 15, 4)
     unit = Unit(upper, 4, "level 0: 2 files")
-    assert bucket_facts(levels, unit) == BucketFacts(3, 3, 1050, 2, 15, 4, 2, 50, "level 0: 2 files")
+    assert bucket_facts(levels, unit) == BucketFacts(3, 3, 1050, 2, 15, 4, "level 0: 2 files")
     unknown = levels_of([*upper, file("c", 0, 9, created_ms=None)], 6)
     assert bucket_facts(unknown, None).level_0_from_ms is None
     assert bucket_facts(levels_of([], 6), None) == BucketFacts(0, 0, 0, 0, 0, None)

@@ -16,7 +16,7 @@ ON, OFF = {"deletion-vectors.enabled": "true"}, {"deletion-vectors.enabled": "Fa
 
 def file(name: str, level: int, low: int, high: int, schema_id: int = 0, format_: str = "parquet") -> KeyedFile:
     own = ReadFile(f"bucket-0/{name}.{format_}", 1, 1, format_, schema_id, level, 0, b"", None)
-    return KeyedFile(own, (low,), (high,), 1, 0, 0, 1)
+    return KeyedFile(own, (low,), (high,), 1, 0, 1)
 
 
 def check(*files: KeyedFile, options: tuple[dict[str, str], ...], full: bool = False, has_vectors: bool = True) -> None:

@@ -80,5 +80,5 @@ def _bucket(schema: TableSchema, merge: Merge) -> BucketMerge:
         files=len(merge.inputs),
         bytes=sum(file.file.size_bytes for file in merge.inputs),
         deeper_bytes=sum(file.file.size_bytes for file in deeper),
-        jobs=tuple(sum(file.file.size_bytes for file in job.files) for job in merge.work.jobs),
+        jobs=tuple(job.size_bytes for job in merge.work.jobs),
     )

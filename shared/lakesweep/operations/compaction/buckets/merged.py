@@ -84,7 +84,7 @@ def _keyed(new: NewDataFile, beside: KeyedFile, schema: TableSchema) -> KeyedFil
     )
     names, types = key_names(schema), key_types(schema)
     low, high = (key_of(row, names, types, new.name) for row in (new.min_key, new.max_key))
-    return KeyedFile(file, low, high, new.max_sequence, new.delete_rows, new.source, beside.total_buckets)
+    return KeyedFile(file, low, high, new.max_sequence, new.delete_rows, beside.total_buckets)
 
 
 def _both(one: bytes, other: bytes) -> bytes:

@@ -7,10 +7,8 @@ from datetime import tzinfo
 from lakesweep.commit.allowed import refuse_commit
 from lakesweep.commit.base import Base
 from lakesweep.commit.index_files import refuse_external
-from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.index_manifest_writer import RawIndex
 from lakesweep.format.schema import TableSchema
-from lakesweep.format.values.options import parse_bool
 from lakesweep.model.keyed import MergeRules
 from lakesweep.model.reading.plan import ReadCounts, ReadPlan
 from lakesweep.operations.compaction.arguments import CompactArguments
@@ -25,7 +23,7 @@ from lakesweep.operations.keyed.rules.facts import bucket_facts
 from lakesweep.operations.keyed.rules.files import check_files
 from lakesweep.operations.keyed.rules.jobs import work_of
 from lakesweep.operations.keyed.rules.levels import levels_of
-from lakesweep.operations.keyed.rules.pick import LevelOptions, level_options, pick
+from lakesweep.operations.keyed.rules.pick import LevelOptions, forces_level_0, level_options, pick
 from lakesweep.operations.reading.columns import check_casts, columns_of
 from lakesweep.operations.writing.bins import Bin
 from lakesweep.operations.writing.options import Writing, writing_of
@@ -35,7 +33,6 @@ from lakesweep.runs.session import Table
 
 NEVER_MS = 1 << 62
 """A time that never comes."""
-_FORCE_UP = ("compaction.force-up-level-0", "force-lookup")
 
 
 class Task:
@@ -56,7 +53,7 @@ class Task:
         self.schemas = all_schemas(table, schema)
         self.rules: MergeRules = check_keyed_table(self.schemas, full=arguments.full, is_alone=arguments.sole_compactor)
         self.levels: LevelOptions = level_options(self.options)
-        self._forces_level_0 = self.rules.has_vectors or any(_flag(self.options, name) for name in _FORCE_UP)
+        self._forces_level_0 = forces_level_0(self.options)
         self.writing: Writing = writing_of(replace(schema, options=self.options), schema.fields)
         check_types(schema.fields)
         self._is_wanted = wanted_partitions(schema, arguments.partitions, zone)
@@ -170,10 +167,3 @@ class Task:
         if not work.jobs and not work.moved:
             return None
         return Merge(bucket, unit, work, bucket_facts(levels, unit))
-
-
-def _flag(options: Mapping[str, str], name: str) -> bool:
-    try:
-        return parse_bool(options.get(name, "false"), name)
-    except FormatError as error:
-        raise RefusedError(str(error), code="bad_option") from error

@@ -185,10 +185,9 @@ def _check_alone(options: Mapping[str, str]) -> None:
     if not _flag(options, *WRITE_ONLY):
         stated = next((option for option in WRITE_ONLY if option in options), WRITE_ONLY[0])
         raise RefusedError(
-            f"option {stated} is {describe(options.get(stated, 'false'))} (writers may compact at the same time, and "
-            f"would not notice deletion vectors of others); expected {WRITE_ONLY[0]} = true in the table's options, or "
-            f"the declaration that nobody else compacts (--sole-compactor, or `sole_compactor` in the fleet policy); "
-            f"{INSTEAD}",
+            f"option {stated} is {describe(options.get(stated, 'false'))} (writers may compact too, and undo deletion "
+            f"vectors); expected {WRITE_ONLY[0]} = true, or the declaration that nobody else compacts "
+            f"(--sole-compactor, or `sole_compactor` in the fleet policy); {INSTEAD}",
             code="not_alone",
         )
 

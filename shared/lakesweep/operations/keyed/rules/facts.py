@@ -19,9 +19,6 @@ class BucketFacts:
     level_0_from_ms: int | None
     """When the oldest file of level 0 was written, as its writer's clock says without its zone; `None`: there is no
     such file, or one does not say it."""
-    picked_files: int = 0
-    """The files that a compaction takes."""
-    picked_bytes: int = 0
     why: str | None = None
     """`None`: a compaction takes none."""
 
@@ -43,7 +40,5 @@ def bucket_facts(levels: Levels, unit: Unit | None) -> BucketFacts:
         level_0_files=len(upper),
         level_0_rows=sum(file.file.rows for file in upper),
         level_0_from_ms=min(known) if known and len(known) == len(times) else None,
-        picked_files=0 if unit is None else len(unit.files),
-        picked_bytes=0 if unit is None else unit.size_bytes,
         why=None if unit is None else unit.why,
     )

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakesweep.errors import FormatError, RefusedError
-from lakesweep.format.values.options import bad_option, parse_int, parse_memory_bytes
+from lakesweep.format.values.options import bad_option, parse_bool, parse_int, parse_memory_bytes
 from lakesweep.model.keyed import KeyedFile, Run
 from lakesweep.operations.keyed.rules.levels import Levels
 
@@ -23,6 +23,7 @@ _LEVELS = "num-levels"
 _AMPLIFICATION = ("compaction.max-size-amplification-percent", "200")
 _RATIO = ("compaction.size-ratio", "1")
 _TARGET = ("target-file-size", "128 mb")
+_FORCE_UP = ("deletion-vectors.enabled", "force-lookup", "compaction.force-up-level-0")
 _TOTAL = "compaction.total-size-threshold"
 _INCREMENTAL = "compaction.incremental-size-threshold"
 
@@ -82,6 +83,18 @@ def _bytes(options: Mapping[str, str], key: str) -> int | None:
     return parse_memory_bytes(options[key], key) if key in options else None
 
 
+def forces_level_0(options: Mapping[str, str]) -> bool:
+    """Tell whether the files of level 0 are compacted in any case.
+
+    Raises:
+        RefusedError: An option does not parse (`bad_option`).
+    """
+    try:
+        return any(parse_bool(options.get(name, "false"), name) for name in _FORCE_UP)
+    except FormatError as error:
+        raise RefusedError(str(error), code="bad_option") from error
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """What one compaction of a bucket takes."""
@@ -97,11 +110,6 @@ class Unit:
     one_by_one: bool = False
     """Each file is rewritten by itself, since files between them stay."""
 
-    @property
-    def size_bytes(self) -> int:
-        """Return the size of the files."""
-        return _size(self.files)
-
 
 def pick(levels: Levels, options: LevelOptions, *, full: bool, forces_level_0: bool) -> Unit | None:
     """Choose what to compact.
@@ -110,8 +118,7 @@ def pick(levels: Levels, options: LevelOptions, *, full: bool, forces_level_0: b
         levels: The bucket.
         options: What decides.
         full: All runs, unless only the last level has files. Of that one, the files with deleted rows.
-        forces_level_0: Take the files of level 0 in any case: deletion vectors are on, or the option
-            `compaction.force-up-level-0` is true.
+        forces_level_0: Take the files of level 0 in any case; see the function of this name.
 
     Returns:
         `None`: there is nothing to do.
