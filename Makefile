@@ -218,6 +218,16 @@ build/versitygw: Makefile
 		go install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION) </dev/null
 	@touch $@
 
+.PHONY: chromium
+chromium: ## Install Debian's Chromium, which the tests of pages drive (needs apt-get and its rights; once)
+	@if command -v chromium >/dev/null; then \
+		echo "make chromium: $$(command -v chromium) is there"; \
+	elif command -v apt-get >/dev/null; then \
+		apt-get update --quiet --quiet && apt-get install --yes --quiet --quiet chromium fonts-dejavu-core </dev/null >/dev/null; \
+	else \
+		echo "make chromium: skipped, apt-get is needed; the tests of pages in a browser will be skipped too"; \
+	fi
+
 .PHONY: servers
 servers: install versitygw ## Run the storage tests against real S3 servers
 	@$(BIN)/python -m pytest tests/conformance tests/servers --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)

@@ -37,7 +37,7 @@ from benchmarks.servers import PROJECT, S3, SCRATCH, environment, s3_server
 from benchmarks.sqs_server import ACCOUNT, Message, SqsServer, sqs_server
 from benchmarks.tables import FOLDER as TABLES
 from lakesweep.control.area import table_key
-from lakesweep.model.scans import request_units, usd_of
+from lakesweep.model.prices import request_units, usd_of
 
 OBJECTS = 1_000_000
 ROOTS = 100

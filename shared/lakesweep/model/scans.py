@@ -3,15 +3,12 @@
 Facts are measured (by reading the table's metadata), remembered (from the last scan) or guessed (from a few requests).
 The estimate depends most on the number of objects; `objects_from` says where this number comes from.
 
-Prices are AWS's list prices in US dollars, us-east-1, of `PRICES_DATE`, without free tiers, discounts and taxes. They
-are the prices of `docs/prices.json`, which states the source of each. The package does not contain that file, so a test
-compares the two.
+`prices` says what these things cost.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Literal
 
 from lakesweep.errors import UsageError
@@ -29,22 +26,6 @@ SAID_FROM: Mapping[ObjectsFrom, str] = {
     "metrics": "by the bucket's metrics",
     "probe": "by a first look",
 }
-
-PRICES_DATE = "2026-11-21"
-
-USD: Mapping[str, float] = MappingProxyType(
-    {
-        "s3_get": 0.0004 / 1000,
-        "s3_put_list": 0.005 / 1000,
-        "lambda_request": 0.20 / 1_000_000,
-        "lambda_gb_second": 0.0000133334,
-        "sqs_standard": 0.40 / 1_000_000,
-        "xray_trace": 5.00 / 1_000_000,
-        "emr_vcpu_hour": 0.052624,
-        "emr_gb_hour": 0.0057785,
-    }
-)
-"""Price of one unit, by its name in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +192,7 @@ class Estimate:
     """Requests to S3, by kind."""
     read_bytes: int = 0
     units: Mapping[str, float] = field(default_factory=dict)
-    """Quantities that cost something, by the name of their price (`lakesweep.model.scans`)."""
+    """Quantities that cost something, by the name of their price (`lakesweep.model.prices`)."""
     usd: float = 0.0
     by_step: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """The requests of each step of a fan-out."""
@@ -259,16 +240,3 @@ class Available:
     there was no scan before."""
     objects: int | None = None
     """The number that the caller states."""
-
-
-def usd_of(units: Mapping[str, float]) -> float:
-    """Return the cost of the given units."""
-    return sum(count * USD[name] for name, count in units.items())
-
-
-def request_units(requests: Mapping[str, int]) -> dict[str, float]:
-    """Return requests to S3 by kind as units. A deletion costs nothing."""
-    return {
-        "s3_get": requests.get("get", 0) + requests.get("head", 0),
-        "s3_put_list": requests.get("put", 0) + requests.get("list", 0),
-    }

@@ -8,7 +8,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.scan_history import PastScan, note_scan
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.plan import Plan
-from lakesweep.model.scans import request_units, usd_of
+from lakesweep.model.prices import request_units, usd_of
 from lakesweep.operations.orphans.rules.backend_choice import say_count, say_seconds, say_usd
 from lakesweep.runs.session import Table
 

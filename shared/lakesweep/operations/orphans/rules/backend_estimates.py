@@ -7,7 +7,8 @@ The wait for S3 is an assumption that is added.
 from collections.abc import Mapping
 from math import ceil
 
-from lakesweep.model.scans import Estimate, Facts, SparkFacts, request_units, usd_of
+from lakesweep.model.prices import request_units, usd_of
+from lakesweep.model.scans import Estimate, Facts, SparkFacts
 from lakesweep.operations.orphans.rules.fan_out_estimate import FOLDERS, PAGE_KEYS, PAGE_S, READ_S, ROOT_CPU_S, ROUNDS
 
 LOCAL_START_CPU_S = 0.4

@@ -10,7 +10,8 @@ from collections import Counter
 from dataclasses import dataclass
 from math import ceil
 
-from lakesweep.model.scans import Estimate, Facts, request_units, usd_of
+from lakesweep.model.prices import request_units, usd_of
+from lakesweep.model.scans import Estimate, Facts
 
 PAGE_KEYS = 1000
 FIRST_PAGES, LIST_PAGES, FILL = 8, 256, 0.6

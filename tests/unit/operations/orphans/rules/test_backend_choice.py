@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from lakesweep.model.scans import PRICES_DATE, USD, Facts, InventoryFacts, LocalFacts, SparkFacts, request_units, usd_of
+from lakesweep.model.prices import PRICES_DATE, USD, request_units, usd_of
+from lakesweep.model.scans import Facts, InventoryFacts, LocalFacts, SparkFacts
 from lakesweep.operations.orphans.fan_out import limits
 from lakesweep.operations.orphans.fan_out.spill import SLOTS
 from lakesweep.operations.orphans.rules import fan_out_estimate

@@ -1,0 +1,1 @@
+"""`doctor`: whether a deployment and a table are healthy. This changes nothing."""

@@ -1,0 +1,1 @@
+"""Expiry of Lakesweep's own documents in a control location."""

@@ -1,0 +1,1 @@
+"""The overview of a warehouse: the bytes, costs and findings of many tables."""

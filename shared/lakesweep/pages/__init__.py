@@ -1,0 +1,1 @@
+"""Pages in HTML: one self-contained file each, drawn from the documents of `--json`."""
