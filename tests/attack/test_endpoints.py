@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lakesweep.cli.opening import open_table
+from lakesweep.api.opening import open_table
 from lakesweep.cli.options import Place
 from lakesweep.control.area import ControlArea, table_key
 from lakesweep.control.lease import acquire, read_lease

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakesweep.cli.history.stored import list_runs
+from lakesweep.api.stored import list_runs
 from lakesweep.control.chain import HEAD, hash_of_part, is_object_row
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.operations.undo.undo import undo

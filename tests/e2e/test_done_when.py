@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lakesweep.cli import opening
+from lakesweep.api import opening
 from lakesweep.storage.local.folders import Trail
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.location import Location

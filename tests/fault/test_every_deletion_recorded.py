@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from lakesweep.cli.history.stored import list_runs, stored_report
+from lakesweep.api.stored import list_runs, stored_report
 from lakesweep.control.audit.object_history import begun_entry, history_of
 from lakesweep.control.lease import read_lease
 from lakesweep.control.ledger_rows import run_rows, runs_of_ledger

@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from lakesweep.cli.history.stored import list_plans, list_runs
+from lakesweep.api.stored import list_plans, list_runs
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore

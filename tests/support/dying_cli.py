@@ -163,7 +163,7 @@ class _Calls:
 
 
 def _wrap_stores(calls: _Calls) -> None:
-    from lakesweep.cli import opening
+    from lakesweep.api import opening
     from tests.support.faulty_store import FaultyStore
 
     real, names = opening.open_store, itertools.chain(["table", "control"], itertools.repeat("other"))

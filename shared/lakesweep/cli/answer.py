@@ -10,8 +10,8 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
+from lakesweep.api.opening import open_table
 from lakesweep.cli.next_command import next_command
-from lakesweep.cli.opening import open_table
 from lakesweep.cli.options import Place
 from lakesweep.cli.reach import hint, is_out_of_reach, reach_exit_code
 from lakesweep.cli.terminal.output import Files, OutputError, print_answer, print_document, print_lines, say
@@ -135,7 +135,7 @@ def _carried_out(
     table: Table | None = None
     try:
         with shown_progress(operation, counter) as progress:
-            table = open_table(place, counter, progress)
+            table = open_table(place, counter, progress, say)
             report = run(table)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge: every error becomes an answer
         failed, exit_code = _failed(place, table, operation, error, counter.snapshot())
@@ -184,7 +184,7 @@ def answer_document(
     def found() -> Document:
         counter = RequestCounter()
         with shown_progress("reading", counter) as progress:
-            table = open_table(place, counter, progress)
+            table = open_table(place, counter, progress, say)
             try:
                 return with_warnings(read(table), table.area, table.store)
             except RefusedError as error:

@@ -212,13 +212,6 @@ def _part(part: Document, size: Callable[[int], str]) -> str:
     return f"{files}, in {some_of(named, NAMED_PARTITIONS)}{more}" if named else files
 
 
-def snapshots_made(commits: Document | None) -> tuple[int, ...]:
-    """Return the ids of the snapshots that a stored report says its run committed. The report may be damaged."""
-    made = commits.get("made") if isinstance(commits, Mapping) else None
-    ids = [each.get("snapshot_id") for each in made if isinstance(each, Mapping)] if isinstance(made, list) else []
-    return tuple(each for each in ids if isinstance(each, int))
-
-
 def in_words(ids: Sequence[int]) -> str:
     """Return snapshots in words, such as `snapshots 42 to 44`."""
     return f"snapshot {ids[0]}" if len(ids) == 1 else f"snapshots {ids[0]} to {ids[-1]}"

@@ -33,7 +33,7 @@ def compact(typed: Typed) -> int:
     """
 
     def completed(table: "Table", values: Mapping[str, Any]) -> "tuple[Table, Mapping[str, Any]]":
-        from lakesweep.cli.engines import compaction_engine
+        from lakesweep.api.engines import compaction_engine
 
         engine = compaction_engine(typed.place, table, values.get("engine"))
         return replace(of_run(typed, table), compaction_engine=engine), values

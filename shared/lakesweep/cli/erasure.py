@@ -47,7 +47,7 @@ def erase(typed: Typed) -> int:
     from lakesweep.cli.next_command import next_command
 
     def completed(table: "Table", values: Mapping[str, Any]) -> "tuple[Table, Mapping[str, Any]]":
-        from lakesweep.cli.engines import compaction_engine
+        from lakesweep.api.engines import compaction_engine
 
         finish = values.get(given.FINISH.name)
         if finish is not None and RUN_ID.name in typed.values:

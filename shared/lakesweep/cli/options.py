@@ -8,8 +8,6 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
-from lakesweep.errors import UsageError, masked
-
 
 def option(name: str, text: str, metavar: str | None = None) -> Any:
     """Return an option as the parser reads it."""
@@ -83,15 +81,9 @@ class Place:
 
     def words(self, *names: str) -> list[str]:
         """Return options of this call as somebody types them into the next one, without passwords."""
-        words: list[str] = []
-        for name in names:
-            value, typed = getattr(self, name), f"--{name.replace('_', '-')}"
-            if isinstance(value, bool):
-                words += [typed] if value else []
-            else:
-                for text in [value] if isinstance(value, str) else value or ():
-                    words += [typed, masked(text)]
-        return words
+        from lakesweep.api.place import words_of  # help needs no place
+
+        return words_of(self, *names)
 
 
 _ALWAYS = ("table", "endpoint_url", "region", "as_json")
@@ -145,14 +137,3 @@ def _options_of(kind: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """Return the fields of a dataclass as parameters that the parser reads."""
     keyword = inspect.Parameter.KEYWORD_ONLY
     return {name: each.replace(kind=keyword) for name, each in inspect.signature(kind).parameters.items()}
-
-
-def given(text: str, name: str) -> str:
-    """Return a location that was typed.
-
-    Raises:
-        UsageError: It is empty.
-    """
-    if not text.strip():
-        raise UsageError(f"{name}: expected a local path or s3://bucket/prefix, found nothing")
-    return text

@@ -65,7 +65,7 @@ def with_condition(
     Raises:
         UsageError: There is none, there are two, or it cannot be read or would be seen.
     """
-    from lakesweep.cli.engines import check_hidden, rows_engine
+    from lakesweep.api.engines import check_hidden, rows_engine
 
     where, path = values.get("where"), values.get("where_file")
     if (where is None) == (path is None) and not (is_optional and where is None):

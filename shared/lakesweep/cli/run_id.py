@@ -29,7 +29,7 @@ def of_run(typed: Typed, table: "Table") -> "Table":
     run_id = typed.values.get(RUN_ID.name)
     if run_id is None:
         return table
-    from lakesweep.cli.opening import require_control
+    from lakesweep.api.opening import require_control
     from lakesweep.model.scans import check_scan_id
 
     check_scan_id(run_id)

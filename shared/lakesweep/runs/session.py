@@ -27,7 +27,7 @@ NOT_EXECUTABLE = "this cannot be executed"
 """The first words of the warning of a planned commit that would be refused."""
 
 
-def _say_nothing(sentence: str) -> None:
+def say_nothing(sentence: str) -> None:
     """Say nothing."""
 
 
@@ -90,7 +90,7 @@ class Table:
     """A `RowsEngine`: what searches data files for rows to delete; `None`: this process."""
     compaction_engine: Any = None
     """A `RewritingEngine`: what rewrites data files; `None`: this process."""
-    say: Callable[[str], None] = _say_nothing
+    say: Callable[[str], None] = say_nothing
     """Tells people about progress during a call."""
     notes: dict[str, str] = field(default_factory=dict)
     """Facts that a call read on its way, for its report."""

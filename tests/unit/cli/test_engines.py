@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.cli.engines import with_backends
-from lakesweep.cli.opening import open_table
+from lakesweep.api.engines import with_backends
+from lakesweep.api.opening import open_table
 from lakesweep.cli.options import Place
 from lakesweep.storage.open import StoreSettings
 from lakesweep.storage.requests import RequestCounter

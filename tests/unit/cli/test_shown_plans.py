@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from lakesweep.cli.history import shown
+from lakesweep.api import shown
+from lakesweep.cli.history.shown import plan_lines
 from lakesweep.control import plans
 from lakesweep.model.scans import OrphanArguments
 from lakesweep.storage.local.store import LocalStore
@@ -505,6 +506,6 @@ def test_a_plan_that_functions_made_is_shown_as_they_reported_it(monkeypatch: py
         "bytes": document["report"]["delete"]["bytes"],
         "by_kind": {"data": 5},
     }
-    lines = list(stored.lines(document))
+    lines = list(plan_lines(stored, document))
     assert ("  data: 5" in lines) == (most == 2)
     assert sum(path in line for line in lines for path in paths) == (0 if most == 2 else 3)

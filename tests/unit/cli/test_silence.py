@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lakesweep.cli import opening
+from lakesweep.api import opening
 from lakesweep.errors import StorageError
 from lakesweep.storage import aws_client, retries, stops
 from lakesweep.storage.open import StoreSettings, open_store

@@ -8,8 +8,8 @@ import botocore.session
 import pytest
 from moto import mock_aws
 
+from lakesweep.api.opening import plan_keys
 from lakesweep.aws.plan_key import kms_keys
-from lakesweep.cli.opening import plan_keys
 from lakesweep.control.seal import SecretKeys
 from lakesweep.errors import StorageError, UsageError
 

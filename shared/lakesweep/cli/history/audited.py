@@ -5,8 +5,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakesweep.cli.history.stored import list_runs
-from lakesweep.cli.opening import open_table, plan_keys, require_control
+from lakesweep.api.opening import open_table, plan_keys, require_control
+from lakesweep.api.stored import list_runs
 from lakesweep.cli.options import Place
 from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.tables import is_control_location, known_tables

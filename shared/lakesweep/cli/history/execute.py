@@ -40,10 +40,10 @@ def execute(
     Lakesweep prints the plan first. It changes nothing if the table changed in a way that the plan does not
     allow. Running it twice is harmless.
     """
+    from lakesweep.api.engines import chosen_executor
+    from lakesweep.api.shown import planned
+    from lakesweep.api.stored import execute_plan
     from lakesweep.cli.answer import answer_operation
-    from lakesweep.cli.engines import chosen_executor
-    from lakesweep.cli.history.shown import planned
-    from lakesweep.cli.history.stored import execute_plan
     from lakesweep.cli.terminal.output import print_lines
     from lakesweep.cli.text import outcome_lines, report_lines
     from lakesweep.model.plan import Plan

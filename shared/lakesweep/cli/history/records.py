@@ -32,8 +32,8 @@ def plans(
     Lakesweep checks what `execute` checks first. It takes no lease and changes nothing. Only `execute` checks whether a
     single file was rewritten.
     """
+    from lakesweep.api.stored import list_plans
     from lakesweep.cli.answer import answer_document
-    from lakesweep.cli.history.stored import list_plans
 
     if plan_id is not None or files:
         return _show(place, plan_id, files=files)
@@ -41,8 +41,9 @@ def plans(
 
 
 def _show(place: Place, plan_id: str | None, *, files: bool) -> int:
+    from lakesweep.api.shown import StoredPlan, load_shown
     from lakesweep.cli.answer import answer_document
-    from lakesweep.cli.history.shown import StoredPlan, file_line, load_shown
+    from lakesweep.cli.history.shown import file_line, plan_lines
     from lakesweep.cli.next_command import execute_command
     from lakesweep.cli.terminal.output import Files
     from lakesweep.cli.text import next_line
@@ -57,7 +58,7 @@ def _show(place: Place, plan_id: str | None, *, files: bool) -> int:
         return found[0].document()
 
     def lines(document: Mapping[str, Any]) -> Iterator[str]:
-        yield from found[0].lines(document)
+        yield from plan_lines(found[0], document)
         if document["recheck"]["holds"]:
             yield next_line(execute_command(place, found[0].plan.header))
 
@@ -194,8 +195,8 @@ def report(
     run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Run id, as `runs` shows it.")],
 ) -> int:
     """Print what one run did. With --json, print the document as it is stored."""
+    from lakesweep.api.stored import stored_report
     from lakesweep.cli.answer import answer_document
-    from lakesweep.cli.history.stored import stored_report
 
     return answer_document(place, lambda opened: stored_report(opened, run_id), _told)
 

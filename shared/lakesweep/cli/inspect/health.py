@@ -5,8 +5,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from lakesweep.api.opening import open_table
 from lakesweep.cli.answer import answer_document, explain
-from lakesweep.cli.opening import open_table
 from lakesweep.cli.options import Place
 from lakesweep.cli.terminal.output import say
 from lakesweep.errors import MaintenanceError

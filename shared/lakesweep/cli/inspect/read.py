@@ -85,7 +85,7 @@ def read(
         if engine == _SPARK:
             if allow_missing:
                 raise UsageError("--allow-missing: expected without --engine spark")
-            from lakesweep.cli.engines import read_on_spark
+            from lakesweep.api.engines import read_on_spark
 
             chosen = {
                 "version": version.parse(),

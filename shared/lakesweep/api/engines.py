@@ -1,4 +1,4 @@
-"""The engines that the command line chooses: for orphan files, for stored plans, for rows."""
+"""The engines that a caller chooses: for orphan files, for stored plans, for rows. Reads the environment."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from lakesweep.cli.options import Place, given
+from lakesweep.api.place import Place, given
 from lakesweep.errors import UsageError
 from lakesweep.execute.waves.driver import KEYS_PER_S, MAX_KEYS_PER_S, MIN_KEYS_PER_S
 from lakesweep.model.plan import Plan

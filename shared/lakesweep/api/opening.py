@@ -1,4 +1,4 @@
-"""Open the places that a command line names: table, store, control location. Reads the environment.
+"""Open the places that a caller names: table, store, control location. Reads the environment.
 
 The caller of a run is the ARN of the credentials if it can be found quickly, else the user and the machine. Lakesweep
 asks once in a process, and only when a run begins. A pass without work does not ask. STS has two seconds to answer. A
@@ -14,8 +14,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from lakesweep.cli.options import Place, given
-from lakesweep.cli.terminal.output import say
+from lakesweep.api.place import Place, given
 from lakesweep.control.area import ControlArea, area_of, check_apart
 from lakesweep.control.noticed import NoticingStore
 from lakesweep.control.seal import Sealer, keys_of
@@ -26,7 +25,7 @@ from lakesweep.model.roots import TableRef, check_whole
 from lakesweep.model.who import Who
 from lakesweep.runs.allowance import allowing
 from lakesweep.runs.bound import EXTERNAL_ROOTS, bound_of
-from lakesweep.runs.session import Table
+from lakesweep.runs.session import Table, say_nothing
 from lakesweep.storage.location import Location, parse_location
 from lakesweep.storage.open import StoreSettings, open_store
 from lakesweep.storage.requests import RequestCounter
@@ -37,8 +36,19 @@ _KEY_IN_KMS = "LAKESWEEP_PLAN_KEY"
 _MAX_KEY_BYTES = 65_536
 
 
-def open_table(place: Place, counter: RequestCounter | None = None, progress: Progress = no_progress) -> Table:
-    """Open a table for one command. This sends no request and creates no folder.
+def open_table(
+    place: Place,
+    counter: RequestCounter | None = None,
+    progress: Progress = no_progress,
+    say: Callable[[str], None] = say_nothing,
+) -> Table:
+    """Open a table for one call. This sends no request and creates no folder.
+
+    Args:
+        place: Where it is.
+        counter: Counts its requests.
+        progress: Is told how far the call is.
+        say: Takes sentences about the progress.
 
     Raises:
         UsageError: A location is not valid, or is the location of a branch.
@@ -85,7 +95,7 @@ def open_table(place: Place, counter: RequestCounter | None = None, progress: Pr
     opened_table = allowing(opened_table, place.external_root or (), "--external-root")
     if place.engine is None:
         return opened_table
-    from lakesweep.cli.engines import with_backends
+    from lakesweep.api.engines import with_backends
 
     return with_backends(opened_table, place, settings)
 

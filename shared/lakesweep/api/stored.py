@@ -1,13 +1,12 @@
-"""Stored plans and reports, for the commands that name them."""
+"""Stored plans and reports, for callers that name them."""
 
 import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from lakesweep.cli.commits import snapshots_made
-from lakesweep.cli.opening import require_control
+from lakesweep.api.opening import require_control
 from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.unreported import is_known, known_runs, unreported
 from lakesweep.control.lease import LeaseDocument, read_lease
@@ -220,9 +219,16 @@ def _run_row(
         **{name: stored.get(name) for name in ("started_ms", "finished_ms")},
         **{name: outcome.get(name, 0) for name in ("deleted", "bytes")},
         "failed_count": len(outcome.get("failed", ())),
-        "committed": list(snapshots_made(report.get("commits"))),
+        "committed": list(_snapshots_made(report.get("commits"))),
         **_undoable(area, run_id, stored["started_ms"], days, now_ms),
     }
+
+
+def _snapshots_made(commits: object) -> tuple[int, ...]:
+    """Return the ids of the snapshots that a stored report says its run committed. The report may be damaged."""
+    made = commits.get("made") if isinstance(commits, Mapping) else None
+    ids = [each.get("snapshot_id") for each in made if isinstance(each, Mapping)] if isinstance(made, list) else []
+    return tuple(each for each in ids if isinstance(each, int))
 
 
 def _unreported_row(area: ControlArea, run_id: str, lease: LeaseDocument, days: int | None, now_ms: int) -> Document:
