@@ -116,29 +116,34 @@ class TableOverview:
     bytes: int = 0
     """Of current object versions. The bytes of `reasons` add up to this."""
     rows: int | None = None
-    live_files: int = 0
-    """Data files of the newest snapshot of main."""
-    live_bytes: int = 0
+    live_files: int | None = None
+    """Data files of the newest snapshot of main; `None`: there is none, or not all of its metadata can be read."""
+    live_bytes: int | None = None
     reasons: tuple[Bytes, ...] = ()
     """In the order of `explain`."""
     noncurrent_count: int | None = None
     """Versions that are not current; `None`: the bucket keeps none, or they cannot be listed."""
     noncurrent_bytes: int | None = None
     snapshots: int = 0
+    """Of main."""
     branches: tuple[str, ...] = ()
+    """All of them, main included."""
     tags: int = 0
+    """Of main."""
     latest_ms: int | None = None
     """When the newest snapshot of main was committed."""
     oldest_root_ms: int | None = None
     """When the snapshot of the oldest root of any branch was committed."""
-    small_files: int = 0
-    """Live data files below 16 MiB, half of the smallest size that Paimon writes by default without compaction."""
-    small_bytes: int = 0
+    small_files: int | None = None
+    """Live data files below 16 MiB, half of the smallest size that Paimon writes by default without compaction; `None`
+    as for `live_files`."""
+    small_bytes: int | None = None
     deleted_share: float | None = None
     """Of the rows of live files, the share that deletion vectors delete; `None`: no vectors, or unknown."""
     level_0_files: int | None = None
-    """`None`: no primary key."""
+    """`None`: no primary key, or as for `live_files`."""
     level_0_since_ms: int | None = None
+    """When the oldest of them was written, as its writer's clock says without its zone; `None`: unknown, or none."""
     last_pass: Pass | None = None
     last_scan: Pass | None = None
     pins: tuple[Pin, ...] = ()

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from lakesweep.control.quarantine import read_quarantine
 from lakesweep.errors import AccessDeniedError, RefusedError, StorageError, UsageError
+from lakesweep.operations.inspect.explain.counting import REASONS, reason_of
 from lakesweep.operations.inspect.explain.explanation import WHAT, Explanation
 from lakesweep.operations.inspect.explain.file import ExplainArguments, explain_file
-from lakesweep.operations.inspect.explain.table import REASONS, TableShares, explain_table, reason_of
+from lakesweep.operations.inspect.explain.table import TableShares, explain_table
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
 from tests.conftest import REPOSITORY

@@ -14,6 +14,7 @@ from lakesweep.model.roots import Root, TableListing
 from lakesweep.model.safety import ORPHAN_AGE_MS
 from lakesweep.operations.lifetimes.lifetimes import Lifetimes
 from lakesweep.operations.orphans.rules.orphans import Rules, Sorting
+from lakesweep.runs.fleet import Ruling
 from lakesweep.runs.session import Table
 from lakesweep.table.documents import read_all_schemas
 from lakesweep.table.fence import FenceRules
@@ -52,6 +53,13 @@ class Judging:
         """Return how long each root is kept. Reads the fleet policy."""
         return Lifetimes(self.table, self.found.listing, self.found.roots, self.now_ms)
 
+    def lifetimes_by(self, ruling: Ruling | None) -> Lifetimes:
+        """Return how long each root is kept by a policy that was read. The listing shows the consumers, too."""
+        found = self.found
+        return Lifetimes(
+            self.table, found.listing, found.roots, self.now_ms, ruling=lambda _: ruling, has_consumers=True
+        )
+
     def warnings(self) -> Iterator[str]:
         """Yield a sentence for each incomplete root."""
         for path, problem in sorted(self.found.live.damaged.items()):
@@ -73,16 +81,44 @@ def judge(table: Table, older_than_ms: int | None, decode: Decode = MetadataRead
         StalePlanError: The roots keep changing.
         StorageError: A request failed.
     """
-    store = table.store
-    now_ms = store.now_ms()
-    cutoff_ms = now_ms - ORPHAN_AGE_MS if older_than_ms is None else older_than_ms
-    reader = MetadataReader(store, again=True)
-    found = Capture(store, reader, table.sleep, LiveSet(), {}, TableListing({}), lambda listing: None, decode)
+    now_ms = table.store.now_ms()
+    found = _capture(table, TableListing({}), decode)
     try:
         found.until_stable()
     except RefusedError as error:
         if error.code != NO_ROOTS:
             raise
+    return _judging(table, found, now_ms, older_than_ms)
+
+
+def judge_listed(
+    table: Table, listing: TableListing, now_ms: int, decode: Decode = MetadataReader.scan_manifests
+) -> Judging:
+    """Collect what the listed roots of a table name. The caller makes sure that they have not moved meanwhile.
+
+    Args:
+        table: Any branch of it.
+        listing: All its roots.
+        now_ms: When they were listed.
+        decode: Reads manifests.
+
+    Raises:
+        RefusedError: This is no table, or a root cannot be understood.
+        StorageError: A request failed.
+    """
+    found = _capture(table, listing, decode)
+    found.take(listing.roots())
+    return _judging(table, found, now_ms, None)
+
+
+def _capture(table: Table, listing: TableListing, decode: Decode) -> Capture:
+    reader = MetadataReader(table.store, again=True)
+    return Capture(table.store, reader, table.sleep, LiveSet(), {}, listing, lambda listing: None, decode)
+
+
+def _judging(table: Table, found: Capture, now_ms: int, older_than_ms: int | None) -> Judging:
+    store = table.store
+    cutoff_ms = now_ms - ORPHAN_AGE_MS if older_than_ms is None else older_than_ms
     schemas = tuple(read_all_schemas(store, found.listing))
     if not schemas:
         raise RefusedError(

@@ -8,15 +8,17 @@ not count as remaining. So their files are blamed on no pin, and they do not mak
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from lakesweep.errors import FormatError, RefusedError
 from lakesweep.model.policy import INT_MAX, SnapshotRetention
-from lakesweep.model.roots import BranchListing, Root, TableListing
+from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.operations.inspect.files import read_all
 from lakesweep.operations.inspect.table_summary import ShownPin, ShownTag
 from lakesweep.operations.retention.rules.snapshot_cap import cap_range
 from lakesweep.operations.retention.rules.snapshot_range import select_range
 from lakesweep.runs.parameters.retention_options import ExpireArguments
 from lakesweep.storage.store import Store
-from lakesweep.table.reach.live_files import Amount, files_beyond
+from lakesweep.table.documents import TagDocument, read_tags
+from lakesweep.table.reach.live_files import Amount, FilesBeyond, files_beyond
 
 
 def find_pins(
@@ -32,6 +34,28 @@ def find_pins(
         *_oldest_branch(store, listing, own),
         *(ShownPin("tag", tag.name, tag.snapshot_id) for tag in forever),
     )
+
+
+def shown_tags(store: Store, refs: Sequence[RootRef]) -> Iterator[ShownTag]:
+    """Read tags.
+
+    Raises:
+        RefusedError: A document is no tag.
+        StorageError: A read failed.
+    """
+    for ref, found in read_tags(store, refs):
+        if isinstance(found, FormatError):
+            raise RefusedError(f"table {store.location}: {found}", code="unreadable_root") from found
+        if not isinstance(found, TagDocument):
+            raise found
+        created, retained_ns = found.tag.create_time, found.tag.time_retained_ns
+        yield ShownTag(
+            name=ref.name,
+            snapshot_id=found.tag.snapshot.id,
+            time_ms=found.tag.snapshot.time_ms,
+            created=None if created is None else created.isoformat(),
+            time_retained_ms=None if retained_ns is None else retained_ns // 1_000_000,
+        )
 
 
 def _oldest_consumer(consumers: Mapping[str, int]) -> Iterator[ShownPin]:
@@ -89,6 +113,32 @@ def measure_pins(
     newest = next(root for root in roots if root.ref.path == own.snapshots[-1].path)
     older = [root for root in roots if root is not newest]
     found = files_beyond(store, newest, older)
+    return Measured(weighed(found, own, pins, roots, retention, consumer_next, now_ms, limits), found.version)
+
+
+def weighed(
+    found: FilesBeyond,
+    own: BranchListing,
+    pins: Sequence[ShownPin],
+    roots: Sequence[Root],
+    retention: SnapshotRetention | None,
+    consumer_next: int | None,
+    now_ms: int,
+    limits: ExpireArguments,
+) -> tuple[ShownPin, ...]:
+    """Return `pins` with the files and bytes that each pins.
+
+    Args:
+        found: The files that each of `roots` needs beyond the newest snapshot of the branch.
+        own: The branch in question; it has snapshots.
+        pins: The pins of that branch.
+        roots: All roots of the table.
+        retention: As of `measure_pins`; so are the rest.
+        consumer_next: The smallest id that a consumer keeps.
+        now_ms: The time of the run.
+        limits: What the fleet policy adds to the rules.
+    """
+    older = [root for root in roots if root.ref.path != own.snapshots[-1].path]
     snapshots = [root for root in roots if root.ref.kind == "snapshot" and root.ref.branch == own.name]
     going = _going(snapshots, retention, consumer_next, now_ms, limits)
     going_without = _going(snapshots, retention and replace(retention, limit=INT_MAX), None, now_ms, limits)
@@ -106,7 +156,7 @@ def measure_pins(
         amount = found.needed_only_by((root.ref.path for root in held), staying)
         return replace(pin, files=amount.files, bytes=amount.bytes)
 
-    return Measured(tuple(measured(pin) for pin in pins), found.version)
+    return tuple(measured(pin) for pin in pins)
 
 
 def _going(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from lakesweep.errors import FormatError, RefusedError
+from lakesweep.errors import RefusedError
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.damage import LOST_HISTORIES, lost_histories
 from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
@@ -11,7 +11,7 @@ from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.operations.inspect.deleted_rows import deleted_rows
 from lakesweep.operations.inspect.files import newest_first, read_all
 from lakesweep.operations.inspect.levels import levels_at
-from lakesweep.operations.inspect.pins import find_pins, measure_pins
+from lakesweep.operations.inspect.pins import find_pins, measure_pins, shown_tags
 from lakesweep.operations.inspect.table_summary import (
     ShownHint,
     ShownLive,
@@ -41,7 +41,7 @@ from lakesweep.runs.parameters.time_travel import Version, resolve
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView, begin
 from lakesweep.storage.store import Store
-from lakesweep.table.documents import TagDocument, read_consumers, read_hint, read_tags
+from lakesweep.table.documents import read_consumers, read_hint
 from lakesweep.table.reach.live_files import LiveCounts, live_counts, live_files
 
 _RETENTION_PREFIXES = ("snapshot.", "changelog.", "tag.", "consumer.", "partition.expiration", "write-only")
@@ -81,7 +81,7 @@ def summarise(
     limits = limited(ExpireArguments(), ruling)
     retention, changelog_rules, problems = _retention(table, schema, limits)
     ends = {ref.path: root for ref, root in _ends(store, own)}
-    tags = tuple(_tags(store, own.tags))
+    tags = tuple(shown_tags(store, own.tags))
     hints = tuple(_hints(store, own))
     stated = is_stated(schema.options)
     consumers = dict(sorted(read_consumers(store, own.consumers).items()))
@@ -158,22 +158,6 @@ def _range(refs: Sequence[RootRef], ends: Mapping[str, Root]) -> ShownRange:
         return ShownRange(0)
     first, last = (ShownSnapshot(ref.id, ends[ref.path].snapshot.time_ms) for ref in (refs[0], refs[-1]))
     return ShownRange(len(refs), first, last)
-
-
-def _tags(store: Store, refs: Sequence[RootRef]) -> Iterator[ShownTag]:
-    for ref, found in read_tags(store, refs):
-        if isinstance(found, FormatError):
-            raise RefusedError(f"table {store.location}: {found}", code="unreadable_root") from found
-        if not isinstance(found, TagDocument):
-            raise found
-        created, retained_ns = found.tag.create_time, found.tag.time_retained_ns
-        yield ShownTag(
-            name=ref.name,
-            snapshot_id=found.tag.snapshot.id,
-            time_ms=found.tag.snapshot.time_ms,
-            created=None if created is None else created.isoformat(),
-            time_retained_ms=None if retained_ns is None else retained_ns // 1_000_000,
-        )
 
 
 def _hints(store: Store, own: BranchListing) -> Iterator[ShownHint]:

@@ -4,23 +4,23 @@ The rules are those of a pass: the schema's retention, else the policy's, and ne
 protected commit users ask for. The answer is one clause, with a time if one is known.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 from fnmatch import fnmatchcase
 
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.names import consumer_id_of
 from lakesweep.format.tag import Tag
-from lakesweep.format.values.zone import latest_ms
 from lakesweep.model.policy import ChangelogRetention, KeepRules, SnapshotRetention
 from lakesweep.model.roots import MAIN, BranchListing, DocumentRef, Root, RootRef, TableListing, branch_dir
 from lakesweep.operations.lifetimes.ruling import shown_ruling
+from lakesweep.operations.lifetimes.until import NO_EXPIRY, Until, of_time_to_live
 from lakesweep.operations.retention.rules.due import Due, changelogs_due, snapshots_due, with_floor
 from lakesweep.operations.retention.rules.snapshot_cap import newest_by_user
 from lakesweep.operations.tags.options import declared_zone, expires_by_time
-from lakesweep.operations.tags.rules.expiry import NO_END, ROLLBACK_PREFIX, end_of_life
-from lakesweep.runs.fleet import limited, rule_of, ruling_of
+from lakesweep.operations.tags.rules.expiry import ROLLBACK_PREFIX
+from lakesweep.runs.fleet import Ruling, limited, rule_of, ruling_of
 from lakesweep.runs.parameters.retention_options import (
     ExpireArguments,
     changelog_retention,
@@ -31,23 +31,6 @@ from lakesweep.runs.parameters.retention_options import (
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
 from lakesweep.table.documents import TagDocument, read_consumers, read_schema, read_tags
-
-
-@dataclass(frozen=True, slots=True)
-class Until:
-    """How long a root is kept."""
-
-    says: str
-    """Follows "it stays": one clause, without a full stop."""
-    at_ms: int | None = None
-    """The time in the clause: after it, age alone would let the root expire."""
-    is_due: bool = False
-    """No rule keeps it: the next expiry deletes it, unless the fleet policy stops that expiry."""
-    is_later: bool = False
-    """It is due, but beyond the number that one expiry deletes."""
-    is_held: bool = False
-    """Only a consumer keeps it."""
-
 
 NEVER = Until("for as long as the table")
 _NEXT = "until the next expiry, which deletes it"
@@ -70,7 +53,16 @@ def _for_all(own: BranchListing, until: Until) -> _Branch:
 class Lifetimes:
     """How long each root of a table is kept."""
 
-    def __init__(self, table: Table, listing: TableListing, roots: Mapping[str, Root], now_ms: int) -> None:
+    def __init__(
+        self,
+        table: Table,
+        listing: TableListing,
+        roots: Mapping[str, Root],
+        now_ms: int,
+        *,
+        ruling: Callable[[Table], Ruling | None] = ruling_of,
+        has_consumers: bool = False,
+    ) -> None:
         """Read the fleet policy, and nothing else yet.
 
         Args:
@@ -78,17 +70,20 @@ class Lifetimes:
             listing: All existing roots.
             roots: By path; the roots of `listing`, except vanished ones.
             now_ms: The time that decides what is due.
+            ruling: Returns what the fleet policy says about the table.
+            has_consumers: `listing` shows the consumers, too. Otherwise they are listed for each branch.
 
         Raises:
             UsageError: The location of the fleet policy holds no valid policy.
             StorageError: The policy cannot be read.
         """
-        self._ruling = ruling_of(table)
-        self.policy = shown_ruling(self._ruling)
+        self.ruling = ruling(table)
+        self.policy = shown_ruling(self.ruling)
         self._table = table
         self._listing = listing
         self._roots = roots
         self._now_ms = now_ms
+        self._has_consumers = has_consumers
         self._branches: dict[str, _Branch] = {}
         self._of_tags: tuple[tzinfo | None, tuple[KeepRules, ...]] | None = None
         """The zone of creation times, and the calendar rules; `None`: not read yet."""
@@ -126,11 +121,11 @@ class Lifetimes:
 
     def _of_tag(self, name: str, tag: Tag, *, expires: bool) -> Until:
         if self._of_tags is None:
-            self._of_tags = declared_zone(self._table, None, self._ruling), rule_of(self._ruling).tags
+            self._of_tags = declared_zone(self._table, None, self.ruling), rule_of(self.ruling).tags
         zone, keep = self._of_tags
         if name.startswith(ROLLBACK_PREFIX):
             return Until("until the tag is deleted manually, since it belongs to a rollback")
-        until = _of_time_to_live(tag, zone, self._now_ms) if expires else _NO_EXPIRY
+        until = of_time_to_live(tag, zone, self._now_ms) if expires else NO_EXPIRY
         if until.is_due and self.policy is not None and self.policy.excuse is not None:
             says = f"until an expiry of tags deletes it: its time to live is over, but {self.policy.excuse}"
             until = replace(until, says=says)
@@ -150,11 +145,11 @@ class Lifetimes:
             unknown = Until("until it is deleted manually: the branch has no schema that states a retention")
             return _for_all(own, unknown)
         options = read_schema(self._table.store, own).options
-        consumers = read_consumers(self._table.store, self._consumers(own.name))
+        consumers = read_consumers(self._table.store, self._consumers(own))
         slowest = min(consumers.items(), key=lambda item: (item[1], item[0]), default=None)
         try:
             binds_snapshots = not consumers_bind_changelogs_only(options)
-            limits = limited(ExpireArguments(), self._ruling)
+            limits = limited(ExpireArguments(), self.ruling)
             retention = snapshot_retention(options, limits, self._now_ms, self._table.clock_ms())
             of_changelogs = changelog_retention(options)
             expires_tags = expires_by_time(options)
@@ -197,8 +192,10 @@ class Lifetimes:
             expires_tags,
         )
 
-    def _consumers(self, branch: str) -> list[DocumentRef]:
-        folder = f"{branch_dir(branch)}consumer/"
+    def _consumers(self, own: BranchListing) -> Sequence[DocumentRef]:
+        if self._has_consumers:
+            return own.consumers
+        folder = f"{branch_dir(own.name)}consumer/"
         found = ((consumer_id_of(entry.key.removeprefix(folder)), entry) for entry in self._table.store.list(folder))
         return [
             DocumentRef(name, entry.key, entry.etag, entry.size_bytes, entry.modified_ms)
@@ -274,22 +271,6 @@ def _after_limit(until: Until, number: int, limit: int) -> Until:
 def _user_of(newest: Mapping[str, int], snapshot_id: int) -> str | None:
     """Return a protected commit user whose newest snapshot is this or an earlier one."""
     return min((user for user, last_id in newest.items() if last_id <= snapshot_id), default=None)
-
-
-_NO_EXPIRY = Until("until the tag is deleted manually, since tag.time-expire-enabled is false")
-
-
-def _of_time_to_live(tag: Tag, zone: tzinfo | None, now_ms: int) -> Until:
-    if tag.time_retained_ns is None or tag.create_time is None:
-        return Until("until the tag is deleted: it has no time to live")
-    end = end_of_life(tag.create_time, tag.time_retained_ns, zone)
-    if end >= NO_END:
-        return Until("until the tag is deleted: its time to live ends beyond every calendar")
-    end_ms = latest_ms(end, zone or UTC)
-    if now_ms > end_ms:
-        return Until("until the next expiry of tags, since its time to live is over", end_ms, is_due=True)
-    of_zone = "26 h later than in UTC, since no time zone is declared" if zone is None else f"in {zone}"
-    return Until(f"until {say_time(end_ms)}, when its time to live is over ({of_zone})", end_ms)
 
 
 def _or_branch(until: Until, branch: str) -> Until:

@@ -18,7 +18,8 @@ from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
 from lakesweep.model.commits.root_words import roots_in_words
 from lakesweep.model.commits.shown import ShownBy
 from lakesweep.model.roots import MAIN, Root, RootRef
-from lakesweep.operations.lifetimes.lifetimes import Lifetimes, Until
+from lakesweep.operations.lifetimes.lifetimes import Lifetimes
+from lakesweep.operations.lifetimes.until import Until
 from lakesweep.operations.rows.roots import RowsInRoots
 from lakesweep.operations.rows.search import Found
 from lakesweep.runs.view import TableView

@@ -7,7 +7,7 @@ again until two listings in a row show nothing new. If a root vanishes before La
 follows.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from lakesweep.errors import ObjectNotFoundError, RefusedError, StalePlanError
@@ -70,11 +70,20 @@ class Capture:
                 code="no_roots",
             )
         self.live.forget([path for path in self.live.damaged if path not in {ref.path for ref in refs}])
+        return self.take(refs)
+
+    def take(self, refs: Iterable[RootRef]) -> bool:
+        """Capture those of some listed roots that are new; return whether none was.
+
+        Raises:
+            RefusedError: Lakesweep cannot understand a root.
+            StorageError: A request failed.
+        """
         new = [ref for ref in refs if self.live.captured.get(ref.path) != ref.etag]
         if not new:
             return True
         documents = read_roots(self.store, new)
-        add_roots(self.live, self.reader, documents.roots, listing, self.store, self.decode)
+        add_roots(self.live, self.reader, documents.roots, self.listing, self.store, self.decode)
         self.roots |= {root.ref.path: replace(root, body=b"") for root in documents.roots}
         return False
 

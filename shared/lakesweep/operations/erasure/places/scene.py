@@ -8,7 +8,7 @@ from lakesweep.model.erasure.places import ErasedFiles
 from lakesweep.model.roots import RootRef, base_name
 from lakesweep.operations.erasure.places.held import Held
 from lakesweep.operations.erasure.places.listed import SAMPLE, Listed
-from lakesweep.operations.lifetimes.lifetimes import Until
+from lakesweep.operations.lifetimes.until import Until
 from lakesweep.operations.rows.shown import untils_of
 from lakesweep.runs.view import TableView
 

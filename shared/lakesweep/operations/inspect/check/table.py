@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice, pairwise
 
 from lakesweep.control.area import ControlArea
-from lakesweep.control.lease import read_lease
+from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.control.plans import plan_ids
 from lakesweep.control.reports import PUT_OFF, plan_end
 from lakesweep.errors import FormatError, RefusedError, UsageError
@@ -21,7 +21,7 @@ from lakesweep.operations.inspect.check.retention import retention_findings
 from lakesweep.operations.inspect.check.roots import readable_roots, schema_findings
 from lakesweep.operations.inspect.health import Finding, TableHealth, command, expire_down_to, listed, restore
 from lakesweep.operations.lifetimes.ruling import shown_ruling
-from lakesweep.operations.repair.hints import WHY, Hint, wrong_hints
+from lakesweep.operations.repair.hints import WHY, Harm, Hint, wrong_hints
 from lakesweep.runs.fleet import Ruling, may_delete, ruling_of
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
@@ -52,7 +52,7 @@ def check_table(table: Table, *, all_roots: bool = False) -> TableHealth:
         if error.code != "unreadable_schema":
             raise
         findings.append(Finding("roots", str(error), command("explain", location, executes=False)))
-    findings += [*_histories(table, listing), *_rootless(table.store, listing)]
+    findings += [*history_findings(table, listing), *_rootless(table.store, listing)]
     findings += [*schema_findings(table, listing), *file_findings(table, listing, all_roots=all_roots, skipped=skipped)]
     ruling: Ruling | None = None
     try:
@@ -68,7 +68,8 @@ def check_table(table: Table, *, all_roots: bool = False) -> TableHealth:
     for name, branch in listing.branches.items():
         if not branch.schemas:
             continue
-        findings += [*_hints(table.store, branch, location), *_holes(branch, location)]
+        findings += [found for _, found in hint_findings(table.store, branch, location)]
+        findings += hole_findings(branch, location)
         try:
             of_branch = replace(table, ref=replace(table.ref, branch=name))
             findings += retention_findings(of_branch, listing, ruling, is_maintained=is_maintained)
@@ -81,7 +82,8 @@ def check_table(table: Table, *, all_roots: bool = False) -> TableHealth:
     return TableHealth(location, all_roots, tuple(dict.fromkeys(findings)), tuple(skipped), policy)
 
 
-def _histories(table: Table, listing: TableListing) -> Iterator[Finding]:
+def history_findings(table: Table, listing: TableListing) -> Iterator[Finding]:
+    """Find branches that have lost their snapshots. Reads their tags."""
     location = table.ref.location
     for name, why in lost_histories(listing).items():
         says, otherwise = f"branch {name} has lost its history: {why}", None
@@ -115,7 +117,7 @@ def _newest_tag(store: Store, branch: BranchListing) -> Root | None:
     return max(readable_roots(store, branch.tags), key=lambda root: root.snapshot.id, default=None)
 
 
-def _hints(store: Store, branch: BranchListing, location: str) -> Iterator[Finding]:
+def hint_findings(store: Store, branch: BranchListing, location: str) -> Iterator[tuple[Harm, Finding]]:
     """Find hints with a wrong value. With most of them, readers only need an additional listing."""
     hints = [Hint(path, read_hint(store, each.path), each.etag) for path, each in sorted(branch.hints.items())]
     ids = {
@@ -133,10 +135,11 @@ def _hints(store: Store, branch: BranchListing, location: str) -> Iterator[Findi
             mend = restore(f"{path.removesuffix('LATEST')}{kind}-{value}", mend)
         if each.harm != "slow":
             says += f"; {WHY[each.harm]}"
-        yield Finding("hints", says, mend, (path,))
+        yield each.harm, Finding("hints", says, mend, (path,))
 
 
-def _holes(branch: BranchListing, location: str) -> Iterator[Finding]:
+def hole_findings(branch: BranchListing, location: str) -> Iterator[Finding]:
+    """Find holes in the ids of the snapshots of a branch."""
     ids = [ref.id for ref in branch.snapshots]
     holes = [before for before, after in pairwise(ids) if after != before + 1]
     if holes:
@@ -166,22 +169,8 @@ def control_findings(table: Table, area: ControlArea) -> Iterator[Finding]:
     except FormatError as error:
         yield Finding("lease", str(error), command("runs", location, executes=False))
         return
+    yield from lease_findings(location, lease, now_ms)
     intent = lease.intent
-    is_over = now_ms >= lease.expires_ms + DELETE_MARGIN_MS
-    if intent is not None and is_over:
-        run_id = intent.runs[-1] if intent.runs else lease.run_id
-        yield Finding(
-            "plans",
-            f"run {run_id} began plan {intent.plan_id} and did not finish it; no other plan begins before",
-            command("execute", location, intent.plan_id, executes=False),
-        )
-    elif lease.expires_ms and is_over:
-        yield Finding(
-            "lease",
-            f"run {lease.run_id} did not give back the lease, which expired {say_time(lease.expires_ms)}; the next run "
-            "takes it",
-            command("maintain", location),
-        )
     for plan_id in islice(sorted(plan_ids(area), reverse=True), NEWEST):
         if intent is not None and intent.plan_id == plan_id:
             continue
@@ -196,3 +185,24 @@ def control_findings(table: Table, area: ControlArea) -> Iterator[Finding]:
                 f"plan {plan_id} is not completely executed: run {end.run_id} ended {end.status.replace('_', ' ')}",
                 command("execute", location, plan_id, executes=False),
             )
+
+
+def lease_findings(location: str, lease: LeaseDocument, now_ms: int) -> Iterator[Finding]:
+    """Find a plan that a dead run has begun, and a lease that a run did not give back."""
+    if now_ms < lease.expires_ms + DELETE_MARGIN_MS:
+        return
+    if lease.intent is not None:
+        intent = lease.intent
+        run_id = intent.runs[-1] if intent.runs else lease.run_id
+        yield Finding(
+            "plans",
+            f"run {run_id} began plan {intent.plan_id} and did not finish it; no other plan begins before",
+            command("execute", location, intent.plan_id, executes=False),
+        )
+    elif lease.expires_ms:
+        yield Finding(
+            "lease",
+            f"run {lease.run_id} did not give back the lease, which expired {say_time(lease.expires_ms)}; the next run "
+            "takes it",
+            command("maintain", location),
+        )

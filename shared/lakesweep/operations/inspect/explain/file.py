@@ -21,7 +21,7 @@ from lakesweep.operations.inspect.explain.object import (
 from lakesweep.operations.inspect.explain.runs import first_seen_of, origin_of, runs_on
 from lakesweep.operations.inspect.health import command
 from lakesweep.operations.inspect.judging import Judging, judge
-from lakesweep.operations.lifetimes.lifetimes import Until
+from lakesweep.operations.lifetimes.until import Until
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
 from lakesweep.table.paths import PathsOfRoots

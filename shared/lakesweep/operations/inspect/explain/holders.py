@@ -8,7 +8,7 @@ from lakesweep.format.manifest import IndexEntry, ManifestEntry
 from lakesweep.format.vectors.index_file import widths_of
 from lakesweep.model.roots import MAIN, RootRef, base_name
 from lakesweep.operations.inspect.explain.explanation import Holder, IndexContent, VectorInFile
-from lakesweep.operations.lifetimes.lifetimes import Until
+from lakesweep.operations.lifetimes.until import Until
 from lakesweep.table.paths import PathsOfRoots
 from lakesweep.table.reach.completeness import stated_size
 from lakesweep.table.reach.holders import Holders
