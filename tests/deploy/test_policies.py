@@ -62,6 +62,10 @@ def document_of(name: str) -> dict[str, Any]:
     return document
 
 
+LOOKS = ("LookAtFunctions", "LookAtQueues", "LookAtConnections", "LookAtNotifications")
+"""What `doctor --stack` asks for."""
+
+
 def someone(name: str) -> Role:
     return person(name, document_of(name))
 
@@ -251,7 +255,8 @@ def test_an_operator_executes_and_takes_back() -> None:
         run("maintain", TABLE, "--execute")
         run("truncate", TABLE, "--catalog-type", "filesystem", "--catalog-lock", "--execute")
     operator = someone("operator")
-    assert_exact(operator, calls, "Ask", "AskForScans")
+    assert_exact(operator, calls, "Ask", "AskForScans", *LOOKS)  # tests/unit/aws/test_deployment.py
+
     for key in ("manifest/other", "bucket-0/data-1.parquet"):
         assert operator.decide("s3:PutObject", f"arn:aws:s3:::lake/warehouse/sales.db/orders/{key}") == "denied"
     assert operator.decide("s3:DeleteObject", "arn:aws:s3:::control/lakesweep/tables/t/lease.json") == "not allowed"

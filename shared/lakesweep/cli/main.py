@@ -34,6 +34,7 @@ from lakesweep.cli.history import audit, records
 from lakesweep.cli.history.execute import execute
 from lakesweep.cli.inspect import policy, roots
 from lakesweep.cli.inspect.check import check
+from lakesweep.cli.inspect.doctor import doctor
 from lakesweep.cli.inspect.explain import explain
 from lakesweep.cli.inspect.files import files
 from lakesweep.cli.inspect.read import read
@@ -48,6 +49,7 @@ COMMANDS = (
     read,
     explain,
     check,
+    doctor,
     expiry.maintain,
     expiry.expire_snapshots,
     expiry.expire_changelogs,

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from lakesweep.errors import StorageError, UsageError
+from lakesweep.model.bucket_settings import BucketSettings
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.location import Location, parse_location
 from lakesweep.storage.requests import RequestCounter
@@ -82,6 +83,20 @@ def noncurrent_versions(store: Store) -> Noncurrent | None:
 
     inner = _innermost(store)
     return inner.noncurrent() if isinstance(inner, S3Store) else None
+
+
+def bucket_settings(store: Store) -> BucketSettings | None:
+    """Return what the bucket of a store does with objects by itself; `None`: the store is in no bucket.
+
+    Raises:
+        StorageError: A request failed, or the caller lacks the permission.
+    """
+    if not store.location.startswith("s3://"):
+        return None
+    from lakesweep.storage.s3.store import S3Store
+
+    inner = _innermost(store)
+    return inner.bucket_settings() if isinstance(inner, S3Store) else None
 
 
 def noncurrent_days(store: Store) -> int | None:

@@ -31,8 +31,8 @@ from tests.unit.cli.command_line import Answer, call, write_partitioned
 EXAMPLES = [example for command in COMMANDS for example in command.examples]
 EXAMPLES += [example for _, commands in GROUPS.values() for command in commands for example in command.examples]
 OPERATIONS = {command.name for command in COMMANDS if command.signature} | {"execute", "undo"}
-ELSEWHERE = ("--engine spark", "--engine lambda", "lakesweep demo")
-"""What needs Spark, a deployment or a minute; tests/spark, tests/functions and tests/e2e run it."""
+ELSEWHERE = ("--engine spark", "--engine lambda", "--stack", "lakesweep demo")
+"""What needs Spark, a deployment or a minute; tests/spark, tests/functions, tests/e2e and tests/unit/aws run it."""
 PARTITIONED = ("drop-partition", "truncate", "expire-partitions")
 READABLE = ("read", "delete-rows", "erase", "compact")
 WAITS = "--quarantine"
@@ -69,6 +69,7 @@ SHOWN = {
     "read": r"^\{\"id\": 2, .*\"eu\"|^snapshot 2, .*: 2 rows to orders",
     "explain": r"bucket-0/data-|manifest/manifest-|tag-month-end|^live ",
     "check": r"lakesweep maintain",
+    "doctor": r"^ok +control ",
     "tags": r"month-end",
     "branches": r"trial",
     "plans": PLAN,

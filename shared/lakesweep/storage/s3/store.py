@@ -6,9 +6,11 @@ from operator import lt
 from typing import Any
 
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
+from lakesweep.model.bucket_settings import BucketSettings
 from lakesweep.storage.aws_client import was_repeated
 from lakesweep.storage.guard import current_guard
 from lakesweep.storage.keys import check_prefix, is_key
+from lakesweep.storage.lifecycle import rules_of, versioning_of
 from lakesweep.storage.list_page import ListPage, PageEntry, page_of
 from lakesweep.storage.s3.deleting import S3Deleting
 from lakesweep.storage.s3.reading import CONTROL, S3Reading, etag_of, mark_of
@@ -147,6 +149,21 @@ class S3Store(S3Reading, S3Deleting):
         except StorageError:
             return None
         return noncurrent_days_of(response, self._prefix)
+
+    def bucket_settings(self) -> BucketSettings:
+        """Return what the bucket does with objects by itself.
+
+        Raises:
+            StorageError: A request failed, or the caller lacks the permission.
+        """
+        versioning = versioning_of(self._ask("look at", self.location, "get_bucket_versioning"))
+        try:
+            rules = tuple(rules_of(self._ask("look at", self.location, "get_bucket_lifecycle_configuration")))
+        except StorageError as error:
+            if error.code != "NoSuchLifecycleConfiguration":
+                raise
+            rules = ()
+        return BucketSettings(self._bucket, self._prefix, versioning, rules)
 
     def noncurrent(self) -> Noncurrent | None:
         """Count the versions below the prefix that are not current; `None` if the bucket never kept any.

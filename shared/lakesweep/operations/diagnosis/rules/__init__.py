@@ -1,0 +1,1 @@
+"""What the facts about a bucket, passes and clocks mean."""
