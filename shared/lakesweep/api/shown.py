@@ -7,8 +7,9 @@ from typing import Any
 from lakesweep.api.opening import require_control
 from lakesweep.api.stored import row_of
 from lakesweep.control.area import ControlArea
+from lakesweep.control.expired import load_known
 from lakesweep.control.lease import read_lease
-from lakesweep.control.plans import load_header, load_plan
+from lakesweep.control.plans import load_plan
 from lakesweep.control.reports import PlanEnd, plan_end, undone_by
 from lakesweep.errors import RefusedError
 from lakesweep.execute.part_actions import deletions_by_part
@@ -90,7 +91,7 @@ def load_shown(table: Table, plan_id: str) -> StoredPlan:
         FormatError: As `load_plan`; of a large plan, the parts are checked when they are read.
     """
     area = require_control(table)
-    header = load_header(area, plan_id)
+    header = load_known(area, plan_id)
     table = replace(table, ref=replace(table.ref, branch=header.branch))
     if header.operation == OPERATION and header.action_count > SHOWN_ACTIONS:
         return StoredPlan(table, area, load_files_plan(area, plan_id), bool(header.by_kind))

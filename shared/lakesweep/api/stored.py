@@ -7,16 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from lakesweep.api.opening import require_control
+from lakesweep.api.unreported import undoable, unreported_row
 from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.unreported import is_known, known_runs, unreported
+from lakesweep.control.expired import explained, has_plan, load_known
 from lakesweep.control.lease import LeaseDocument, read_lease
-from lakesweep.control.plans import load_header, load_listed, plan_ids
+from lakesweep.control.plans import load_listed, plan_ids
 from lakesweep.control.reports import PlanEnd, load_report, plan_end
 from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.model.plan import Delete, Plan, Put
 from lakesweep.model.report import RunReport
-from lakesweep.operations.undo.committed import DeletedRows
-from lakesweep.operations.undo.record import UNKNOWN_RESULT, RunRecord, load_record
 from lakesweep.runs.database import is_table
 from lakesweep.runs.execution import LOCAL, PlanExecutor
 from lakesweep.runs.parameters.signatures import operation_named
@@ -58,7 +58,7 @@ def execute_plan(
     """
     grace_ms = 0 if grace is None else parse_span_ms(grace, "--grace")
     if branch is None:
-        planned = load_header(require_control(table), plan_id).branch
+        planned = load_known(require_control(table), plan_id).branch
         table = dataclasses.replace(table, ref=dataclasses.replace(table.ref, branch=planned))
     return execute_stored(
         table, plan_id, confirm=confirm, grace_ms=grace_ms, engine=engine, show=lambda plan: show(table, plan)
@@ -90,12 +90,14 @@ def _none_of(table: Table) -> list[Document]:
     return []
 
 
-def _plan(area: ControlArea, plan_id: str, begun: str | None, now_ms: int) -> Document:
-    """Return the row of a plan. A plan that cannot be read does not affect other rows."""
+def _plan(area: ControlArea, plan_id: str, begun: str | None, now_ms: int) -> Document | None:
+    """Return the row of a plan. A plan that cannot be read does not affect other rows; `None`: it is gone by now."""
     row: Document = dict.fromkeys(_PLAN_ROW)
     try:
         return row | _plan_row(area, plan_id, begun, now_ms)
     except (FormatError, RefusedError) as error:
+        if not has_plan(area, plan_id):  # its parts go after its header
+            return None
         return row | {"plan_id": plan_id, "status": UNREADABLE, "problem": str(error)}
 
 
@@ -180,28 +182,6 @@ def _run(area: ControlArea, run_id: str, lease: LeaseDocument | FormatError, day
         return row | {"status": UNREADABLE, "undoable": False, "undoable_reason": error.code, "problem": str(error)}
 
 
-def _undoable(area: ControlArea, run_id: str, started_ms: int, days: int | None, now_ms: int) -> Document:
-    """Tell whether a run can be undone, judging by the control location and the bucket's rules."""
-    until_ms = None if days is None else started_ms + days * _DAY_MS
-    reason = None if until_ms is None or now_ms < until_ms else "expired"
-    try:
-        record = load_record(area, run_id)
-        # Its plan holds the deleted documents, or the table's snapshots the deleted rows.
-        if isinstance(record, DeletedRows) or all(each.version_id is None for each in record.restores):
-            until_ms = reason = None
-        if record.undone_by is not None:
-            reason = "undone"
-        elif isinstance(record, RunRecord) and not record.is_told:
-            reason = UNKNOWN_RESULT
-    except (FormatError, RefusedError) as error:
-        reason = error.code
-    return {
-        "undoable": reason is None,
-        "undoable_reason": reason,
-        "undoable_until_ms": until_ms if reason is None else None,
-    }
-
-
 def _run_row(
     area: ControlArea, run_id: str, lease: LeaseDocument | FormatError, days: int | None, now_ms: int
 ) -> Document:
@@ -210,7 +190,7 @@ def _run_row(
     except RefusedError:
         if isinstance(lease, FormatError):
             raise lease from None
-        return _unreported_row(area, run_id, lease, days, now_ms)
+        return unreported_row(area, run_id, lease, days, now_ms)
     report: Document = stored["report"]
     outcome: Document = report.get("outcome") or {}
     return {
@@ -220,7 +200,7 @@ def _run_row(
         **{name: outcome.get(name, 0) for name in ("deleted", "bytes")},
         "failed_count": len(outcome.get("failed", ())),
         "committed": list(_snapshots_made(report.get("commits"))),
-        **_undoable(area, run_id, stored["started_ms"], days, now_ms),
+        **undoable(area, run_id, stored["started_ms"], days, now_ms),
     }
 
 
@@ -229,26 +209,6 @@ def _snapshots_made(commits: object) -> tuple[int, ...]:
     made = commits.get("made") if isinstance(commits, Mapping) else None
     ids = [each.get("snapshot_id") for each in made if isinstance(each, Mapping)] if isinstance(made, list) else []
     return tuple(each for each in ids if isinstance(each, int))
-
-
-def _unreported_row(area: ControlArea, run_id: str, lease: LeaseDocument, days: int | None, now_ms: int) -> Document:
-    run = unreported(area, run_id, lease, area.store.now_ms())
-    header = None
-    if run.plan_id is not None:
-        try:
-            header = load_header(area, run.plan_id)
-        except (FormatError, RefusedError):  # the plan is gone or damaged, but the run is still known
-            header = None
-    of_run = ("plan_id", "started_ms", "status", "deleted", "bytes", "finished_by")
-    branch, *committed = run.commit or (None,)
-    return {
-        "operation": getattr(header, "operation", None),
-        "branch": getattr(header, "branch", branch),
-        **{name: getattr(run, name) for name in of_run},
-        "failed_count": run.failed,
-        "committed": committed or None,
-        **_undoable(area, run_id, run.started_ms or 0, days, now_ms),
-    }
 
 
 def stored_report(table: Table, run_id: str) -> Document:
@@ -264,8 +224,9 @@ def stored_report(table: Table, run_id: str) -> Document:
         return load_report(area, run_id)
     except RefusedError as error:
         lease = read_lease(area)
-        if not is_known(area, run_id, lease):
-            raise
+        told = explained(error, area, f"reports/{run_id}.json", run_id)
+        if told is not error or not is_known(area, run_id, lease):
+            raise told from error
         run = unreported(area, run_id, lease, area.store.now_ms())
         state = "is under way" if run.status == "running" else "ended before it could write one"
         came = "the number of objects it deleted is unknown, since a part of its ledger cannot be read"
@@ -279,7 +240,7 @@ def stored_report(table: Table, run_id: str) -> Document:
         ) from error
 
 
-def _newest(ids: Sequence[str], limit: int, time: str, row: Callable[[str], Document]) -> list[Document]:
+def _newest(ids: Sequence[str], limit: int, time: str, row: Callable[[str], Document | None]) -> list[Document]:
     """Return the newest rows, newest first.
 
     Ids do not tell the order within a second, so all rows of the last second are read before some are dropped.
@@ -290,5 +251,5 @@ def _newest(ids: Sequence[str], limit: int, time: str, row: Callable[[str], Docu
     last_second = max(newest[limit - 1 : limit], default="").partition("-")[0]
     asked = [each for each in newest if each >= last_second]
     with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
-        found = pool.map(row, asked)
+        found = [each for each in pool.map(row, asked) if each is not None]
     return sorted(found, key=lambda each: int(each[time] or 0), reverse=True)[:limit]

@@ -43,10 +43,10 @@ _SIGNALS = 128
 _NO_TABLE = "not_a_table"
 """Code of a location without a table, such as an empty folder."""
 _NO_BUCKET = "no_such_bucket"
-_BADNESS = (0, REFUSED, 2, 5, 1, PARTIAL)
+BADNESS = (0, REFUSED, 2, 5, 1, PARTIAL)
 """Exit codes of branches and tables, the worst last: 2 is wrong usage, 5 a held lease, 1 an error, 4 a partial run."""
-_EXIT_CODES = dict.fromkeys(("planned", "done", "nothing_to_do"), 0) | {"refused": REFUSED, "partial": PARTIAL}
-_EXIT_CODES |= {"damaged": DAMAGED, "commit_lost": DAMAGED}
+EXIT_CODES = dict.fromkeys(("planned", "done", "nothing_to_do"), 0) | {"refused": REFUSED, "partial": PARTIAL}
+EXIT_CODES |= {"damaged": DAMAGED, "commit_lost": DAMAGED}
 
 
 @told(say)
@@ -109,7 +109,7 @@ def answer_database(
             break
     if place.as_json:
         print_document({"operation": operation, "database": store.location, "tables": documents})
-    return codes[-1] if codes[-1] > _SIGNALS else max(codes, key=_BADNESS.index)
+    return codes[-1] if codes[-1] > _SIGNALS else max(codes, key=BADNESS.index)
 
 
 def _stop(stop: BaseException, database: Table) -> RunReport:
@@ -241,12 +241,12 @@ def _refusals(report: RunReport) -> Iterable[str]:
 def exit_code_of(report: RunReport) -> int:
     """Return the exit code for a report; for all branches, the worst."""
     if report.branch is None and report.steps:
-        return max((exit_code_of(step) for step in report.steps), key=_BADNESS.index)
+        return max((exit_code_of(step) for step in report.steps), key=BADNESS.index)
     if report.status == "refused" and report.refusal is not None:
         return report.refusal.exit_code
     if report.status == "stale":
         return PARTIAL if report.outcome is not None and report.outcome.deleted else REFUSED
-    return _EXIT_CODES[report.told_status]
+    return EXIT_CODES[report.told_status]
 
 
 def explain(error: BaseException) -> tuple[str, str, int]:

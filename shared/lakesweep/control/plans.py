@@ -39,6 +39,8 @@ from lakesweep.model.plan import (
 )
 from lakesweep.model.steering import UNSUPPORTED_PLAN, Steering, refuse_unknown, steering_of
 
+NO_SUCH_PLAN = "no_such_plan"
+"""Code of a plan that is not stored."""
 PLAN_TOO_LARGE = "plan_too_large"
 """Code of a plan that is too large to load whole."""
 PART_ROWS = 20_000
@@ -160,7 +162,7 @@ def _load(area: ControlArea, plan_id: str) -> tuple[PlanHeader, object]:
 def _read(area: ControlArea, plan_id: str) -> tuple[dict[str, object], str]:
     """Return the document of a header, its seal checked, and its name."""
     if not is_id(plan_id):
-        raise RefusedError(f"table {area.table}: {plan_id[:200]!r} is no plan id", code="no_such_plan")
+        raise RefusedError(f"table {area.table}: {plan_id[:200]!r} is no plan id", code=NO_SUCH_PLAN)
     name = f"plans/{plan_id}/header.json"
     try:
         body = area.read(name)
@@ -168,7 +170,7 @@ def _read(area: ControlArea, plan_id: str) -> tuple[dict[str, object], str]:
         raise RefusedError(
             f"table {area.table}: expected plan {plan_id} in {area.store.location}, found none; lakesweep plans TABLE "
             "lists the plans of a table",
-            code="no_such_plan",
+            code=NO_SUCH_PLAN,
         ) from error
     document = from_json_bytes(body.data, area.path(name))
     check_seal(area.sealer, document, area.path(name))

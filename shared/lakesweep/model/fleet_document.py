@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.format.values.zone import parse_zone
+from lakesweep.model.control_retention import ControlRetention
+from lakesweep.model.fleet_control import control_of
 from lakesweep.model.fleet_json import check_keys, document_of, refuse
 from lakesweep.model.fleet_values import RuleValues
 from lakesweep.model.policy import (
@@ -26,7 +28,7 @@ from lakesweep.model.policy import (
 
 POLICY_FORMAT_VERSION = 1
 
-_DOCUMENT_KEYS = ("version", "rules")
+_DOCUMENT_KEYS = ("version", "rules", "control")
 _RULE_KEYS = (
     *("tables", "mode", "pause", "min_snapshots", "min_time_retained", "protect_commit_users", "retention"),
     *("time_zone", "tags", "external_roots", "catalog_type", "catalog_lock", "partitions", "manifests", "compaction"),
@@ -84,7 +86,8 @@ def parse_fleet_policy(body: bytes, location: str, spell: Callable[[str], str]) 
             refuse(location, f"rules[{number}].tables", f"another folder than rules[{seen[rule.tables]}]", rule.tables)
         seen[rule.tables] = number
         rules.append(rule)
-    return FleetPolicy(location, tuple(rules))
+    control = control_of(document["control"], location) if "control" in document else ControlRetention()
+    return FleetPolicy(location, tuple(rules), control=control)
 
 
 class _Rule(RuleValues):

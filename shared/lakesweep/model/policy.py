@@ -31,6 +31,7 @@ from functools import reduce
 from typing import Literal, get_args
 
 from lakesweep.errors import RefusedError
+from lakesweep.model.control_retention import ControlRetention
 
 INT_MAX = 2_147_483_647
 """Paimon writes this number for "no maximum"."""
@@ -284,6 +285,8 @@ class FleetPolicy:
     rules: tuple[FleetRule, ...]
     etag: str | None = None
     """ETag of the document, if the store has one."""
+    control: ControlRetention = field(default_factory=ControlRetention)
+    """How long Lakesweep keeps its own documents."""
 
     def rules_for(self, table: str) -> tuple[FleetRule, ...]:
         """Return the rules that match `table`, the longest folder last."""

@@ -128,6 +128,21 @@ SCAN_BEGIN_WITHIN_S = 900.0
 SCAN_SILENT_FOR_S = 3600.0
 """A scan has stalled if it writes nothing new for this time."""
 
+# --- documents in the control location: how long they are kept at least ---
+
+MESSAGE_LIFETIME_MS = 22 * _DAY_MS
+"""A message waits four days in its queue, 14 days among the dead letters, and four days more after a redrive."""
+KEEP_PLANS_MS = PLAN_LIFETIME_MS + MESSAGE_LIFETIME_MS + _DAY_MS
+"""After this time no message and nobody's confirmation can be about a plan. The last day is a margin. A scan that has
+not ended is kept as long."""
+KEEP_SCANS_MS = 7 * _DAY_MS
+"""A scan is given up after a day (`SCAN_LOST_MS`), its jobs end within two more, and a caller may ask for its result
+for as long as a queue keeps the question, which is four days."""
+KEEP_CACHES_MS = SEGMENT_RULE_MS
+"""Scans stop using a segment before this time."""
+KEEP_QUARANTINE_MS = 40 * _DAY_MS
+"""Each scan with quarantine writes the document again, and scans are at most a month apart."""
+
 # --- functions that run out of time ---
 
 READ_RESERVE_MS = 10_000

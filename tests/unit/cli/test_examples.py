@@ -60,6 +60,7 @@ BEFORE = {
     "report": "expire-snapshots {} --execute",
     "undo": "delete-tag {} current --execute",
     "audit": "expire-snapshots {} --execute",
+    "housekeeping": "expire-snapshots {} --execute",
     "erase": "erase {} --where-file forget.sql --catalog-type filesystem --execute",
 }
 """Command -> what is run before it, so that there is a plan or a run."""
@@ -76,6 +77,7 @@ SHOWN = {
     "runs": RUN,
     "report": RUN,
     "audit": r"whole",
+    "housekeeping": r"kept for good|kept_for_good",
     "policy": r"^rule +|\"decides\"",
     "enable-events": r"EventBridge",
     "completion": r"lakesweep",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import UsageError
+from lakesweep.model.control_retention import ControlRetention
 from lakesweep.model.fleet_document import parse_fleet_policy
 from lakesweep.model.partitions.rules import partition_rules
 from lakesweep.model.policy import INT_MAX, CompactionRules, FleetPolicy, FleetRule, KeepRules, SnapshotRetention
@@ -244,7 +245,7 @@ BAD: tuple[tuple[Any, str], ...] = (
     ({"version": 2, "rules": []}, "version: expected 1, found 2"),
     ({"version": 1}, "rules: expected an array of rules, found nothing"),
     ({"version": 1, "rules": {}}, "rules: expected an array of rules, found an object"),
-    ({"version": 1, "rules": [], "rule": []}, "expected some of version, rules, found rule"),
+    ({"version": 1, "rules": [], "rule": []}, "expected some of version, rules, control, found rule"),
     (_rules("s3://lake"), "rules[0]: expected an object, found 's3://lake'"),
     (_rules({}), "rules[0].tables: expected an absolute location"),
     (_rules({"tables": "warehouse/"}), "rules[0].tables: expected an absolute location"),
@@ -477,3 +478,39 @@ def test_the_documented_rules_about_tags_are_valid() -> None:
     assert match is not None
     (found,) = parse(json.loads(match[1])).rules
     assert [rule.pattern for rule in found.tags] == ["20??-??-??"]
+
+
+CONTROL = (
+    ("x", "control: expected an object"),
+    ({"retentions": {}}, "expected some of control.retention, found control.retentions"),
+    ({"retention": []}, "control.retention: expected an object"),
+    ({"retention": {"lease": "1 d"}}, "found control.retention.lease"),
+    ({"retention": {"plans": 30}}, "control.retention.plans: expected a duration with its unit"),
+    ({"retention": {"plans": "30"}}, "control.retention.plans: expected a duration with its unit"),
+    ({"retention": {"plans": "0 d"}}, "control.retention.plans: expected a duration of at least 1 ms"),
+    ({"retention": {"plans": "23 d"}}, "control.retention.plans: expected at least 24 d, or null: until then a queued"),
+    ({"retention": {"scans": "6 d"}}, "control.retention.scans: expected at least 7 d, or null"),
+    ({"retention": {"caches": "39 d"}}, "control.retention.caches: expected at least 40 d, or null"),
+    ({"retention": {"quarantine": "39 d"}}, "control.retention.quarantine: expected at least 40 d, or null"),
+    ({"retention": {"reports": "80 d"}}, "control.retention.reports: expected at least the time of plans, or null"),
+    ({"retention": {"plans": None}}, "control.retention.reports: expected at least the time of plans, or null"),
+    ({"retention": {"ledger": "399 d"}}, "control.retention.ledger: expected at least the time of reports, or null"),
+)
+
+
+@pytest.mark.parametrize(("control", "words"), CONTROL)
+def test_a_time_that_somebody_may_need_is_refused(control: object, words: str) -> None:
+    """The sentence says the place, what is expected, and why."""
+    with pytest.raises(UsageError) as raised:
+        parse({"version": 1, "rules": [], "control": control})
+    assert raised.value.code == "bad_policy" and words in str(raised.value)
+
+
+def test_how_long_own_documents_are_kept() -> None:
+    """What is not stated has its default; the ledger is kept for good."""
+    day_ms = 86_400_000
+    assert parse({"version": 1, "rules": []}).control == ControlRetention()
+    stated = {"plans": "24 d", "reports": "24 d", "ledger": "24 d", "scans": None}
+    found = parse({"version": 1, "rules": [], "control": {"retention": stated}}).control
+    assert (found.plans_ms, found.reports_ms, found.ledger_ms, found.scans_ms) == (*[24 * day_ms] * 3, None)
+    assert found.caches_ms == ControlRetention().caches_ms and ControlRetention().ledger_ms is None

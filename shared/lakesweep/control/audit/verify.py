@@ -12,6 +12,7 @@ from typing import Literal
 from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.parts import LedgerPart, breaks, read_part, unnamed_writers
 from lakesweep.control.chain import MAIN_WRITER
+from lakesweep.control.expired import has_plan
 from lakesweep.control.ledger_rows import folder_of_run, parts_of_run
 from lakesweep.control.plans import PLAN_TOO_LARGE, load_header, load_part, load_plan, plan_ids
 from lakesweep.control.reports import load_report, run_ids
@@ -182,6 +183,8 @@ def _damaged_plans(area: ControlArea, ids: list[str], hashes: dict[str, str]) ->
         except StorageError:
             raise
         except MaintenanceError as error:
+            if not has_plan(area, plan_id):  # housekeeping has deleted it since it was listed
+                continue
             yield PlanAudit(plan_id, str(error))
 
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.verify import RunAudit, audit_run
+from lakesweep.control.expired import SUFFIX
 from lakesweep.control.lease import read_lease
 from lakesweep.control.ledger_rows import Fate, fates, plan_of_run
-from lakesweep.control.plans import load_header, load_plan
+from lakesweep.control.plans import NO_SUCH_PLAN, load_header, load_plan
 from lakesweep.control.reports import PUT_OFF, PlanEnd, load_report, plan_end, undone_by
 from lakesweep.errors import RefusedError
 from lakesweep.execute.attempt import Environment
@@ -80,12 +81,13 @@ def load_record(area: ControlArea, run_id: str) -> RunRecord | DeletedRows:
         return committed
     end = plan_end(area, plan_id)
     if end is None:
+        _plan_of(area, run_id, plan_id)  # with an old plan, housekeeping deletes how it ended
         raise _refusal(area, run_id, "run_unfinished", f"its plan {plan_id} has not ended")
     if run_id not in end.runs:
         raise _refusal(area, run_id, "not_undoable", f"it is an undo, of plan {plan_id}; expected another run")
     if end.status == "stale":
         raise _refusal(area, run_id, "plan_stale", f"its plan {plan_id} ended stale, and what it had begun was settled")
-    plan = load_plan(area, plan_id)
+    plan = _plan_of(area, run_id, plan_id)
     if plan.header.operation == OPERATION:
         raise _refusal(area, run_id, "not_undoable", "it is an undo; expected the operation to be run again")
     if moves_roots(plan.actions):
@@ -104,6 +106,19 @@ def load_record(area: ControlArea, run_id: str) -> RunRecord | DeletedRows:
         if delete.kind == "tag_success" and delete.path not in back and known.get(delete.path) == Fate("deleted")
     )
     return RunRecord(plan, restores, undone_by(area, plan_id), silent, end, stays_away)
+
+
+def _plan_of(area: ControlArea, run_id: str, plan_id: str) -> Plan:
+    if plan_id.endswith(SUFFIX):
+        raise _refusal(area, run_id, "not_undoable", "it deleted documents of the control location, not of the table")
+    try:
+        return load_plan(area, plan_id)
+    except RefusedError as error:
+        if error.code != NO_SUCH_PLAN:
+            raise
+        raise _refusal(
+            area, run_id, NO_SUCH_PLAN, f"its plan {plan_id} is not stored any more; housekeeping deletes old plans"
+        ) from error
 
 
 def _plan_that_it_ended(area: ControlArea, run_id: str) -> str | None:

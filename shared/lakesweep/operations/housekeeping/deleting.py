@@ -1,0 +1,111 @@
+"""Delete documents of one table from the control location, under the table's lease, and record it.
+
+The run has a ledger and a report as every other run. Its id ends in `-housekeeping`, so that somebody who misses a plan
+or report finds by names which ledgers may say what became of it (`control/expired.py`).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+
+from lakesweep.control.area import ControlArea
+from lakesweep.control.chain import Beginning, Chain
+from lakesweep.control.expired import SUFFIX
+from lakesweep.control.lease import Lease, LeaseDocument, acquire
+from lakesweep.control.ledger import Ledger
+from lakesweep.model.housekeeping import Going
+from lakesweep.model.outcome import FailedDelete, Outcome
+from lakesweep.model.plan import Delete
+from lakesweep.runs.identifiers import new_id
+from lakesweep.storage.guard import GuardedStore
+from lakesweep.storage.store import DeleteRequest, DeleteResult
+
+_CHANGED = "it was written again after the listing"
+_BATCH = 1000
+
+
+@dataclass(slots=True)
+class Deletion:
+    """One run of housekeeping in one table."""
+
+    run_id: str
+    started_ms: int
+    chain: Chain
+    results: dict[str, DeleteResult] = field(default_factory=dict)
+    """Path -> result."""
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def outcome(self) -> Outcome:
+        """Return what became of the documents."""
+        results = self.results.items()
+        deleted = [path for path, each in results if each.code == "deleted"]
+        failed = [(path, each.code) for path, each in results if not each.ok and each.code != "precondition_failed"]
+        return Outcome(
+            deleted=len(deleted),
+            already_gone=sum(each.code == "already_gone" for _, each in results),
+            failed=tuple(FailedDelete(path, code) for path, code in failed),
+            kept_by_recheck=sum(each.code == "precondition_failed" for _, each in results),
+            deleted_bytes=sum(self.sizes[path] for path in deleted),
+        )
+
+
+def delete(area: ControlArea, going: Sequence[Going], known: LeaseDocument) -> Deletion:
+    """Delete documents in the order of their ranks.
+
+    Args:
+        area: Of the table.
+        going: The documents, by rank.
+        known: The lease as it was read before they were listed. If anybody has held it since, nothing is deleted.
+
+    Raises:
+        LeaseHeldError: Another run holds the lease, has held it since, or left a plan unfinished.
+        LeaseLostError: The lease went to another run; this one stopped.
+        StorageError: A request failed.
+    """
+    started_ms = area.store.now_ms()
+    run_id = f"{new_id(started_ms)}{SUFFIX}"
+    deletion = Deletion(run_id, started_ms, Chain(Beginning(area.table, run_id, run_id, by=area.who())))
+    lease = acquire(area, run_id, None, known, exactly=True)
+    try:
+        _delete(area, going, lease, deletion)
+    finally:
+        lease.release(ended=True)
+    return deletion
+
+
+def _delete(area: ControlArea, going: Sequence[Going], lease: Lease, deletion: Deletion) -> None:
+    store = GuardedStore(area.store, lease.refuse_late)
+    ledger = Ledger(area, deletion.run_id, deletion.run_id, deletion.chain)
+    key = area.prefix.split("/")[1]
+    held_up: set[str] = set()
+    try:
+        for ranked in _batches(going):
+            # What depends on a document that is still there stays with it.
+            if not (batch := [each for each in ranked if each.document.group not in held_up]):
+                continue
+            keys = {each: f"{each.document.place}/{key}/{each.document.name}" for each in batch}
+            deletes = [_action(f"{area.store.location}/{keys[each]}", each) for each in batch]
+            lease.check()
+            ledger.intend(deletes)
+            answers = store.delete([DeleteRequest(keys[each], each.document.etag) for each in batch])
+            results = {delete.path: answer for delete, answer in zip(deletes, answers, strict=True)}
+            deletion.sizes.update((delete.path, delete.size_bytes or 0) for delete in deletes)
+            deletion.results.update(results)
+            held_up.update(each.document.group for each, answer in zip(batch, answers, strict=True) if not answer.ok)
+            kept = {path for path, answer in results.items() if answer.code == "precondition_failed"}
+            sent = [each for each in deletes if each.path not in kept]
+            ledger.record(sent, results, [(each, _CHANGED) for each in deletes if each.path in kept])
+    finally:
+        ledger.flush()
+
+
+def _action(path: str, going: Going) -> Delete:
+    document = going.document
+    return Delete("control", document.kind, path, document.size_bytes, going.reason, document.etag)
+
+
+def _batches(going: Sequence[Going]) -> Iterator[list[Going]]:
+    """Yield what is deleted together: a rank begins when the one before is gone."""
+    for _, same in groupby(going, key=lambda each: each.rank):
+        while batch := list(islice(same, _BATCH)):
+            yield batch

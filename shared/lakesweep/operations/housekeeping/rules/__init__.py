@@ -1,0 +1,1 @@
+"""Which documents of a control location may go."""
