@@ -27,7 +27,7 @@ class Expired:
 
 
 def expired_document(area: ControlArea, name: str, of: str) -> Expired | None:
-    """Return what housekeeping did to a document; `None` if no ledger says that it deleted it.
+    """Return what housekeeping did to a document that does not exist; `None` if no ledger says that it deleted it.
 
     Costs a listing of the ledgers since the document's time, and a read for each part of housekeeping's own.
 
@@ -52,8 +52,8 @@ def expired_document(area: ControlArea, name: str, of: str) -> Expired | None:
             rows = run_rows(area, run_id)
         except FormatError:
             continue
-        for row in rows:
-            if row["key"] == path and row.get("result") == "deleted":
+        for row in rows:  # without a result: the run died, and the document is not there
+            if row["key"] == path and row.get("result") in (None, "deleted", "already_gone"):
                 return Expired(run_id, str(row.get("reason")))
     return None
 
