@@ -41,3 +41,9 @@ def both(first: Callable[[], First], second: Callable[[], Second], *, at_once: b
             future.result()
             raise
         return future.result(), answer
+
+
+def begun(pool: ThreadPoolExecutor | None, call: Callable[[], First]) -> Callable[[], First]:
+    """Begin a call in a pool, and return what gives its result. Without a pool, it begins when that is asked for."""
+    # The copy carries the guard of this thread.
+    return call if pool is None else pool.submit(copy_context().run, call).result

@@ -35,6 +35,8 @@ MAX_METADATA_BYTES = 256 << 20
 """A larger metadata file is refused, not loaded (manifests aim at 8 MiB)."""
 BODY_CACHE_BYTES = 64 << 20
 """Manifests that one run reads twice are cached up to this many bytes."""
+KEPT_ENTRIES = 40_000
+"""Decoded entries that a reader may keep, some 20 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +52,16 @@ class Unreadable:
 class MetadataReader:
     """Reads manifest lists, manifests and index manifests of one table."""
 
-    def __init__(self, store: Store, clear: frozenset[str] = frozenset(), *, again: bool = False) -> None:
+    def __init__(
+        self, store: Store, clear: frozenset[str] = frozenset(), *, again: bool = False, keeps_entries: bool = False
+    ) -> None:
         """Build a reader that has read nothing yet.
 
         Args:
             store: The table's store.
             clear: Manifests that are known to name nothing that the caller needs; they count as empty.
             again: Manifests will be read again, so their bodies are cached, up to a bound.
+            keeps_entries: They will be decoded again, so the entries of `scan_manifests` are kept, up to a bound.
         """
         self._store = store
         self._clear = clear
@@ -66,6 +71,8 @@ class MetadataReader:
         self._metas: dict[str, ManifestMeta] = {}
         self._bodies: dict[str, bytes] = {}
         self._bodies_size = 0
+        self._entries: dict[str, tuple[ManifestEntry, ...]] = {}
+        self._entries_left = KEPT_ENTRIES if keeps_entries else 0
 
     @property
     def location(self) -> str:
@@ -102,7 +109,25 @@ class MetadataReader:
             reduce: Consumes the entries of one manifest to the end.
             again: Cache the bodies (up to a bound), because they will be read again.
         """
-        return self._scan(manifests, read_manifest, reduce, again=again)
+        if not self._entries_left and not self._entries:
+            yield from self._scan(manifests, read_manifest, reduce, again=again)
+            return
+        metas = {meta.file_name: meta for meta in manifests}
+        decoded = {name: self._entries[name] for name in metas if name in self._entries}
+        kept: list[tuple[ManifestEntry, ...]] = []
+
+        def keeping(entries: Iterator[ManifestEntry]) -> T:
+            kept[:] = [tuple(entries)]
+            return reduce(iter(kept[0]))
+
+        missing = (meta for name, meta in metas.items() if name not in decoded)
+        for name, found in self._scan(missing, read_manifest, keeping, again=again):
+            if not isinstance(found, Unreadable) and len(kept[0]) <= self._entries_left:
+                self._entries[name] = kept[0]
+                self._entries_left -= len(kept[0])
+            yield name, found
+        for name, entries in decoded.items():
+            yield name, reduce(iter(entries))
 
     def scan_names(
         self, manifests: Iterable[ManifestMeta], reduce: Callable[[Iterator[EntryNames]], T]

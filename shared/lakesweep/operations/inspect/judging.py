@@ -112,7 +112,7 @@ def judge_listed(
 
 
 def _capture(table: Table, listing: TableListing, decode: Decode) -> Capture:
-    reader = MetadataReader(table.store, again=True)
+    reader = MetadataReader(table.store, again=True, keeps_entries=True)
     return Capture(table.store, reader, table.sleep, LiveSet(), {}, listing, lambda listing: None, decode)
 
 

@@ -5,8 +5,8 @@ same set. Only the names of the newest snapshot's files, and of the files beyond
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from functools import reduce
 
 from lakesweep.model.roots import Root
 from lakesweep.table.reach.held import Mention
@@ -16,24 +16,25 @@ SMALL_BYTES = 16 << 20
 """A live data file below this is small; see `TableOverview`."""
 
 
-@dataclass(slots=True)
 class DataFiles:
     """What the entries of manifests say of data files."""
 
-    roots: tuple[Root, ...]
-    """Bit n of a set stands for the n-th root."""
-    newest: int
-    """The set of the newest snapshot of main; 0: there is none."""
-    live: Amount = field(default_factory=Amount)
-    """The data files of the newest snapshot."""
-    small: Amount = field(default_factory=Amount)
-    """Those of them that are small."""
-    level_0: dict[str, set[str]] = field(default_factory=dict)
-    """Manifest -> the data files of the newest snapshot on level 0 that it adds."""
-    _amounts: dict[int, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
-    """Set of roots -> files, bytes and rows of the entries that exactly these roots need."""
-    _known: set[str] = field(default_factory=set)
-    _beyond: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    def __init__(self, roots: Sequence[Root], newest: str | None) -> None:
+        """Count nothing yet.
+
+        Args:
+            roots: Bit n of a set stands for the n-th root.
+            newest: The path of the newest snapshot of main; `None`: there is none.
+        """
+        self._bits = {root.ref.path: 1 << number for number, root in enumerate(roots)}
+        self._newest = self._bits[newest] if newest is not None else 0
+        self._amounts: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
+        """Set of roots -> files, bytes and rows of the entries that exactly these roots need."""
+        self._small = [0, 0, 0]
+        self._known: set[str] = set()
+        self._beyond: dict[str, tuple[int, int, int]] = {}
+        self.level_0: dict[str, set[str]] = {}
+        """Manifest -> the data files of the newest snapshot on level 0 that it adds."""
 
     def note(self, mention: Mention) -> None:
         """Note one entry."""
@@ -42,25 +43,30 @@ class DataFiles:
             return
         entry = mention.entry
         name, size_bytes, rows = entry.file_name, entry.file_size, entry.row_count
-        amount = self._amounts[needed_by]
-        amount[0] += 1
-        amount[1] += size_bytes
-        amount[2] += rows
-        if needed_by & self.newest:
-            self._known.add(name)
-            if size_bytes < SMALL_BYTES:
-                self.small = self.small.plus(Amount(1, size_bytes, rows))
-            if entry.level == 0:
-                self.level_0.setdefault(mention.manifest, set()).add(name)
-        else:
-            before = self._beyond.get(name)
-            self._beyond[name] = needed_by | (before[0] if before else 0), size_bytes, rows
+        _add(self._amounts[needed_by], size_bytes, rows)
+        if not needed_by & self._newest:
+            roots = needed_by | self._beyond.get(name, (0, 0, 0))[0]
+            self._beyond[name] = roots, size_bytes, rows
+            return
+        self._known.add(name)
+        if size_bytes < SMALL_BYTES:
+            _add(self._small, size_bytes, rows)
+        if entry.level == 0:
+            self.level_0.setdefault(mention.manifest, set()).add(name)
 
-    def end(self) -> None:
-        """Sum up, after the last entry."""
-        for needed_by, (files, size_bytes, rows) in self._amounts.items():
-            if needed_by & self.newest:
-                self.live = self.live.plus(Amount(files, size_bytes, rows))
+    def live(self) -> Amount:
+        """Return the data files of the newest snapshot."""
+        found = (Amount(*amount) for needed_by, amount in self._amounts.items() if needed_by & self._newest)
+        return reduce(Amount.plus, found, Amount())
+
+    def small(self) -> Amount:
+        """Return those of them that are small."""
+        return Amount(*self._small)
+
+    @property
+    def level_0_files(self) -> int:
+        """Return the number of those on level 0."""
+        return sum(map(len, self.level_0.values()))
 
     def beyond(self) -> FilesBeyond:
         """Return the files that each root needs beyond the newest snapshot."""
@@ -68,17 +74,15 @@ class DataFiles:
         for name, (needed_by, size_bytes, rows) in self._beyond.items():
             if name not in self._known:  # Known names were deleted here, and added again at another level.
                 amounts[needed_by] = amounts.get(needed_by, Amount()).plus(Amount(1, size_bytes, rows))
-        return FilesBeyond(self.live, {root.ref.path: 1 << number for number, root in enumerate(self.roots)}, amounts)
+        return FilesBeyond(self.live(), self._bits, amounts)
 
-    def bytes_of(self, paths: Iterable[str]) -> Mapping[str, int]:
-        """Return path of a root -> the bytes of its data files.
+    def bytes_of(self, path: str) -> int:
+        """Return the bytes of the data files of the root at a path."""
+        bit = self._bits[path]
+        return sum(amount[1] for needed_by, amount in self._amounts.items() if needed_by & bit)
 
-        Args:
-            paths: Of the roots that are asked for.
-        """
-        bits = {root.ref.path: 1 << number for number, root in enumerate(self.roots)}
-        return {
-            path: sum(amount[1] for needed_by, amount in self._amounts.items() if needed_by & bits[path])
-            for path in paths
-            if path in bits
-        }
+
+def _add(amount: list[int], size_bytes: int, rows: int) -> None:
+    amount[0] += 1
+    amount[1] += size_bytes
+    amount[2] += rows

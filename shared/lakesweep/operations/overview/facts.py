@@ -6,12 +6,10 @@ location. They are sent together. Their fingerprint tells whether an earlier mea
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from contextvars import copy_context
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from lakesweep import __version__
 from lakesweep.control.lease import LeaseDocument, read_lease
@@ -24,10 +22,8 @@ from lakesweep.model.roots import MAIN, BranchListing, TableListing
 from lakesweep.operations.lifetimes.ruling import shown_ruling
 from lakesweep.runs.fleet import Ruling, ruling_of
 from lakesweep.runs.session import Table
-from lakesweep.storage.together import waits
+from lakesweep.storage.together import begun, waits
 from lakesweep.table.discover import discover
-
-T = TypeVar("T")
 
 VERSION = 1
 """Grows when the same table would be measured with another result."""
@@ -73,13 +69,14 @@ class Facts:
         Args:
             versions: The measure counts versions that are not current.
         """
-        lease, scan = self.control.lease, self.control.scan
+        lease, scan, state = self.control.lease, self.control.scan, self.control.state
         known = [
             f"{VERSION} {__version__} {versions}",
             json.dumps(to_json(shown_ruling(self.ruling)), sort_keys=True),
             "" if lease is None else f"{lease.etag}",
             "" if scan is None else f"{scan.engine} {scan.began_ms} {scan.ended_ms}",
             f"{self.control.problem}",
+            "" if state is None else f"{[each.key for each in state.newest]} {state.judged}",
             *_etags(self.listing),
         ]
         digest = hashlib.sha256()
@@ -110,16 +107,11 @@ def facts_of(table: Table) -> Facts:
         pool = None
         if waits(table.store):
             pool = stack.enter_context(ThreadPoolExecutor(max_workers=4, thread_name_prefix="facts"))
-        ruling, state = _begun(pool, lambda: ruling_of(table)), _begun(pool, lambda: _state(table))
-        scan, lease = _begun(pool, lambda: _scan(table)), _begun(pool, lambda: _lease(table))
+        ruling, state = begun(pool, lambda: ruling_of(table)), begun(pool, lambda: _state(table))
+        scan, lease = begun(pool, lambda: _scan(table)), begun(pool, lambda: _lease(table))
         listing = discover(table.store)
         now_ms = table.store.now_ms()
         return Facts(listing, now_ms, ruling(), replace(lease(), state=state(), scan=scan()))
-
-
-def _begun(pool: ThreadPoolExecutor | None, call: Callable[[], T]) -> Callable[[], T]:
-    """Begin a call, and return what gives its result. Without a pool, the call begins when it is asked for."""
-    return call if pool is None else pool.submit(copy_context().run, call).result
 
 
 def _state(table: Table) -> BranchState | None:

@@ -1,7 +1,8 @@
 """What a person should know about a table: the findings of `check`, and those that only an overview counts."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.model.overview import Finding, Severity
@@ -60,6 +61,14 @@ MUCH = 0.1
 """Tags without a time to live are told of if they alone keep this share of the table's bytes."""
 
 
+class Forever(NamedTuple):
+    """The tags of main without a time to live."""
+
+    tags: int
+    bytes: int
+    """What they alone keep; 0: nothing, or not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What the measure has found out, for the findings."""
@@ -69,9 +78,10 @@ class Known:
     missing: Missing
     bytes: int
     """Of the whole table."""
-    pinned_forever: tuple[int, int]
-    """The number of tags of main without a time to live, and the bytes that they alone keep."""
+    forever: Forever
     versions_problem: str | None = None
+    turns: list[int] = field(default_factory=list)
+    """Receives times after which another finding may come."""
 
 
 def findings_of(known: Known) -> tuple[Finding, ...]:
@@ -120,8 +130,15 @@ def _checked(known: Known) -> Iterator[Finding]:
         yield from (_of_check(location, each) for each in hole_findings(branch, location))
         of_branch = replace(table, ref=replace(table.ref, branch=name))
         try:
-            is_maintained = may_delete(facts.ruling)
-            found = tuple(retention_findings(of_branch, listing, facts.ruling, is_maintained=is_maintained))
+            found = tuple(
+                retention_findings(
+                    of_branch,
+                    listing,
+                    facts.ruling,
+                    is_maintained=may_delete(facts.ruling),
+                    turns=known.turns.append,
+                )
+            )
         except (RefusedError, FormatError) as error:
             yield _finding("unreadable_document", str(error), command("check", location, executes=False))
             continue
@@ -179,7 +196,7 @@ def _figures(known: Known) -> Iterator[Finding]:
                 f"{says}, so unattended maintenance deletes nothing",
                 command("show", location, executes=False),
             )
-    count, pinned = known.pinned_forever
+    count, pinned = known.forever
     if pinned and pinned >= MUCH * known.bytes:
         tags = "1 tag has" if count == 1 else f"{count} tags have"
         yield _finding(

@@ -1,6 +1,7 @@
 """The history of a table as the overview draws it: its growth over its snapshots, and its roots in time."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from lakesweep.model.overview import GrowthPoint, Span
@@ -23,7 +24,7 @@ def thinned(found: Sequence[T], most: int) -> tuple[T, ...]:
     return tuple(found[number * (len(found) - 1) // (most - 1)] for number in range(most))
 
 
-def growth_of(snapshots: Sequence[Root], files: DataFiles, incomplete: Iterable[str]) -> tuple[GrowthPoint, ...]:
+def growth_of(snapshots: Sequence[Root], files: DataFiles, incomplete: Container[str]) -> tuple[GrowthPoint, ...]:
     """Return how the table grew.
 
     Args:
@@ -31,17 +32,14 @@ def growth_of(snapshots: Sequence[Root], files: DataFiles, incomplete: Iterable[
         files: The data files of all roots.
         incomplete: Paths of roots of which not all files are known.
     """
-    chosen = thinned(snapshots, MOST)
-    unknown = frozenset(incomplete)
-    sizes = files.bytes_of(root.ref.path for root in chosen)
     return tuple(
         GrowthPoint(
             root.snapshot.id,
             root.snapshot.time_ms,
             root.snapshot.total_record_count,
-            None if root.ref.path in unknown else sizes.get(root.ref.path),
+            None if root.ref.path in incomplete else files.bytes_of(root.ref.path),
         )
-        for root in chosen
+        for root in thinned(snapshots, MOST)
     )
 
 
@@ -61,14 +59,14 @@ def timeline_of(
     """
     main = listing.branches[MAIN]
     others = [
-        *(_span(roots[ref.path], untils, ref.kind) for ref in main.tags if ref.path in roots),
+        *(_span(roots[ref.path], untils) for ref in main.tags),
         *_branches(listing, roots),
-        *_consumers(consumers, [roots[ref.path] for ref in main.snapshots if ref.path in roots]),
+        *_consumers(consumers, [roots[ref.path] for ref in main.snapshots]),
     ]
     shown = thinned(sorted(others, key=_age), MOST // 2)
-    ids = [roots[ref.path] for ref in (*main.changelogs, *main.snapshots) if ref.path in roots]
+    ids = [roots[ref.path] for ref in (*main.changelogs, *main.snapshots)]
     ids.sort(key=lambda root: (root.snapshot.time_ms, root.snapshot.id, root.ref.kind))
-    spans = (_span(root, untils, root.ref.kind) for root in thinned(ids, MOST - len(shown)))
+    spans = (_span(root, untils) for root in thinned(ids, MOST - len(shown)))
     return tuple(sorted((*shown, *spans), key=_age))
 
 
@@ -76,30 +74,22 @@ def _age(span: Span) -> tuple[int, int, str, str]:
     return span.time_ms, span.snapshot_id, span.kind, span.name
 
 
-def _span(root: Root, untils: Mapping[str, Until], kind: str) -> Span:
-    until = untils.get(root.ref.path)
-    return Span(
-        kind if kind in ("tag", "changelog") else "snapshot",  # type: ignore[arg-type]
-        root.ref.name,
-        root.snapshot.time_ms,
-        root.snapshot.id,
-        None if until is None else until.at_ms,
-    )
+def _span(root: Root, untils: Mapping[str, Until]) -> Span:
+    return Span(root.ref.kind, root.ref.name, root.snapshot.time_ms, root.snapshot.id, untils[root.ref.path].at_ms)
 
 
 def _branches(listing: TableListing, roots: Mapping[str, Root]) -> Iterator[Span]:
     for branch in listing.branches.values():
-        found = [roots[ref.path] for ref in branch.roots() if ref.path in roots]
+        found = [roots[ref.path] for ref in branch.roots()]
         if branch.name != MAIN and found:
             oldest = min(found, key=lambda root: (root.snapshot.time_ms, root.snapshot.id))
             yield Span("branch", branch.name, oldest.snapshot.time_ms, oldest.snapshot.id)
 
 
 def _consumers(consumers: Mapping[str, int], snapshots: Sequence[Root]) -> Iterator[Span]:
-    """Yield the consumers whose next snapshot exists, or would be the next one."""
-    times = {root.snapshot.id: root.snapshot.time_ms for root in snapshots}
-    for name, next_id in sorted(consumers.items()):
-        known = [time_ms for snapshot_id, time_ms in times.items() if snapshot_id >= next_id]
-        at_ms = min(known, default=max(times.values(), default=None))
-        if at_ms is not None:
-            yield Span("consumer", name, at_ms, next_id)
+    """Yield consumers, each where its next snapshot is, or the newest if that is yet to come."""
+    ids = [root.snapshot.id for root in snapshots]
+    for name, next_id in consumers.items():
+        if snapshots:
+            at = min(bisect_left(ids, next_id), len(snapshots) - 1)
+            yield Span("consumer", name, snapshots[at].snapshot.time_ms, next_id)

@@ -4,50 +4,40 @@ One listing of the documents, one read of each document, list and manifest, one 
 are those of `explain` (`inspect/explain/counting.py`), the other figures those of `show` and `check`.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import closing, suppress
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 
-from lakesweep.errors import FormatError, RefusedError, StalePlanError, StorageError
+from lakesweep.errors import StalePlanError, StorageError
 from lakesweep.format.schema import TableSchema
-from lakesweep.model.overview import Bytes, Finding, Pin, TableOverview
+from lakesweep.model.overview import Bytes, TableOverview
 from lakesweep.model.prices import storage_usd
 from lakesweep.model.roots import Root
-from lakesweep.model.safety import DELETE_MARGIN_MS, ORPHAN_AGE_MS, OVERDUE_AFTER_MS
-from lakesweep.operations.inspect.deleted_rows import deleted_rows
 from lakesweep.operations.inspect.explain.counting import Counting, kinds_by_name
-from lakesweep.operations.inspect.health import command
 from lakesweep.operations.inspect.judging import Judging, judge_listed
-from lakesweep.operations.inspect.pins import find_pins, shown_tags, weighed
-from lakesweep.operations.lifetimes.until import Until
+from lakesweep.operations.lifetimes.lifetimes import Lifetimes
 from lakesweep.operations.overview.data_files import DataFiles
 from lakesweep.operations.overview.facts import Facts, facts_of, main_of
+from lakesweep.operations.overview.figures import deleted_share, holds_until, level_0_since, pins_of
 from lakesweep.operations.overview.findings import Known, findings_of, ordered
 from lakesweep.operations.overview.history import growth_of, timeline_of
 from lakesweep.operations.overview.measured import Measured
-from lakesweep.operations.overview.reading import SecondListing, read_documents, reading_once
-from lakesweep.runs.fleet import limited
-from lakesweep.runs.parameters.retention_options import (
-    ExpireArguments,
-    consumers_bind_changelogs_only,
-    snapshot_retention,
-)
+from lakesweep.operations.overview.reading import SecondListing, read_documents, reading_once, refuse_vanished
 from lakesweep.runs.session import Table
 from lakesweep.storage.listing import PARALLEL, list_all
 from lakesweep.storage.open import noncurrent_versions
-from lakesweep.storage.together import waits
+from lakesweep.storage.store import Store
+from lakesweep.storage.together import begun, waits
 from lakesweep.storage.versions import Noncurrent
 from lakesweep.table.documents import read_consumers, read_schema
-from lakesweep.table.metadata import Unreadable
 from lakesweep.table.reach.holders import Holders
+from lakesweep.table.reach.missing import Missing
 
 SAVED = ("expired", "due", "orphan")
 """The reasons whose bytes a pass and a scan of the orphan files would delete now."""
 ATTEMPTS = 3
 """A measure begins again if roots move meanwhile."""
-HOLDS_MS = 86_400_000
-"""A measure holds no longer. Files that no root names come and go without a trace in the fingerprint."""
 
 
 def measure(table: Table, name: str, *, versions: bool = True) -> Measured:
@@ -64,7 +54,7 @@ def measure(table: Table, name: str, *, versions: bool = True) -> Measured:
     for attempt in range(ATTEMPTS):
         facts = facts_of(table)
         try:
-            return _Measure(table, name, facts, versions=versions).run()
+            return _measured(table, name, facts, versions=versions)
         except StalePlanError:
             if attempt == ATTEMPTS - 1:
                 raise
@@ -98,164 +88,125 @@ def remembered(table: Table, earlier: Measured, *, versions: bool = True) -> Mea
     )
 
 
-class _Measure:
-    """One measure."""
+@dataclass(frozen=True, slots=True)
+class _Walked:
+    """One walk over a table's metadata, and one listing of its objects."""
 
-    def __init__(self, table: Table, name: str, facts: Facts, *, versions: bool) -> None:
-        """Prepare; this reads the documents that the listing shows."""
-        self._name = name
-        self._facts = facts
-        self._versions = versions
-        self._listing = facts.listing
-        self._main = main_of(facts.listing)
-        self._table = reading_once(table, facts.listing)
+    schema: TableSchema
+    """Of main."""
+    judging: Judging
+    lifetimes: Lifetimes
+    holders: Holders
+    files: DataFiles
+    counting: Counting
+    missing: Missing
 
-    def run(self) -> Measured:
-        """Read everything, and count."""
-        table, facts, own = self._table, self._facts, self._main
-        with closing(list_all(table.store, "", parallel=PARALLEL)) as pages:
-            first = tuple(islice(pages, 1)) if waits(table.store) else ()  # the others arrive meanwhile
-            read_documents(table.store, self._listing)
-            schema = read_schema(table.store, own)
-            judging = judge_listed(table, self._listing, facts.now_ms)
-            lifetimes = judging.lifetimes_by(facts.ruling)
-            holders = judging.holders()
-            files = DataFiles(holders.roots, self._newest_bit(holders))
-            counting = Counting(judging, kinds_by_name(judging, lifetimes, holders, files.note))
-            files.end()
-            again = SecondListing()
-            counting.count_all(again.noted(chain(first, pages)))
-        missing = counting.missing()
-        again.refuse_moved(table.store.location, self._listing)
-        noncurrent, versions_problem = self._noncurrent()
-        state = {gap.root.ref.path for gap in holders.gaps if gap.part == "state"}
-        roots = judging.found.roots
-        newest = roots.get(own.snapshots[-1].path) if own.snapshots else None
-        is_known = newest is not None and newest.ref.path not in state
-        untils = lifetimes.of(root.ref for root in judging.roots)
-        consumers = dict(sorted(read_consumers(table.store, own.consumers).items()))
-        pins, forever = self._pins(judging, files, schema, consumers, state)
-        known = Known(facts, judging, missing, sum(counting.bytes.values()), forever, versions_problem)
-        deleted, problems = self._deleted_share(schema, newest if is_known else None)
-        level_0 = sum(map(len, files.level_0.values())) if schema.primary_keys and is_known else None
-        reasons = tuple(Bytes(share.reason, share.count, share.bytes) for share in counting.shares())
-        size_bytes = sum(each.bytes for each in reasons)
-        saved = sum(
-            each.bytes for each in reasons if each.reason in SAVED and (judging.roots or each.reason != "orphan")
-        )
-        kept = noncurrent.bytes if noncurrent is not None else 0
-        snapshots = [roots[ref.path] for ref in own.snapshots if ref.path in roots]
-        overview = TableOverview(
-            table=table.ref.location,
-            name=self._name,
-            measured_ms=facts.now_ms,
-            has_primary_key=bool(schema.primary_keys),
-            is_partitioned=bool(schema.partition_keys),
-            objects=sum(each.count for each in reasons),
-            bytes=size_bytes,
-            rows=None if newest is None else newest.snapshot.total_record_count,
-            live_files=files.live.files if is_known else None,
-            live_bytes=files.live.bytes if is_known else None,
-            reasons=reasons,
-            noncurrent_count=None if noncurrent is None else noncurrent.versions,
-            noncurrent_bytes=None if noncurrent is None else noncurrent.bytes,
-            snapshots=len(own.snapshots),
-            branches=tuple(each.name for each in self._listing.branches.values() if each.schemas or any(each.roots())),
-            tags=len(own.tags),
-            latest_ms=None if newest is None else newest.snapshot.time_ms,
-            oldest_root_ms=min((root.snapshot.time_ms for root in judging.roots), default=None),
-            small_files=files.small.files if is_known else None,
-            small_bytes=files.small.bytes if is_known else None,
-            deleted_share=deleted,
-            level_0_files=level_0,
-            level_0_since_ms=self._level_0_since(judging, holders, files) if level_0 else None,
-            last_pass=facts.control.last_pass,
-            last_scan=facts.control.last_scan,
-            pins=pins,
-            findings=ordered((*findings_of(known), *problems)),
-            usd_month=storage_usd(size_bytes + kept),
-            saving_bytes=saved,
-            saving_usd_month=storage_usd(saved),
-            growth=growth_of(snapshots, files, state),
-            timeline=timeline_of(self._listing, roots, untils, consumers),
-        )
-        committed = [root.snapshot.time_ms for root in judging.roots]
-        return Measured(
-            overview, facts.fingerprint(versions=self._versions), self._holds_until(counting, untils, committed)
-        )
+    @property
+    def incomplete(self) -> frozenset[str]:
+        """Return the paths of the snapshots and tags of which not all data files are known."""
+        gaps = (gap for gap in self.holders.gaps if gap.part == "state" and gap.root.ref.kind != "changelog")
+        return frozenset(gap.root.ref.path for gap in gaps)
 
-    def _newest_bit(self, holders: Holders) -> int:
-        path = self._main.snapshots[-1].path if self._main.snapshots else None
-        return sum(1 << number for number, root in enumerate(holders.roots) if root.ref.path == path)
 
-    def _noncurrent(self) -> tuple[Noncurrent | None, str | None]:
-        if not self._versions:
-            return None, None
-        try:
-            return noncurrent_versions(self._table.store), None
-        except StorageError as error:
-            return None, str(error)
+def _measured(table: Table, name: str, facts: Facts, *, versions: bool) -> Measured:
+    """Measure once.
 
-    def _pins(
-        self,
-        judging: Judging,
-        files: DataFiles,
-        schema: TableSchema,
-        consumers: Mapping[str, int],
-        incomplete: Collection[str],
-    ) -> tuple[tuple[Pin, ...], tuple[int, int]]:
-        """Return what keeps old files; the number of tags without a time to live, and the bytes that they keep."""
-        store, own = self._table.store, self._main
-        tags = tuple(shown_tags(store, own.tags))
-        pins = find_pins(store, self._listing, own, consumers, tags)
-        forever = [pin for pin in pins if pin.kind == "tag"]
-        alone = 0
-        if own.snapshots and not incomplete:
-            limits = limited(ExpireArguments(), self._facts.ruling)
-            retention, consumer_next = None, None
-            with suppress(RefusedError):
-                retention = snapshot_retention(schema.options, limits, judging.now_ms, self._table.clock_ms())
-                if not consumers_bind_changelogs_only(schema.options):
-                    consumer_next = min(consumers.values(), default=None)
-            beyond = files.beyond()
-            rest = judging.roots, retention, consumer_next, judging.now_ms, limits
-            pins = weighed(beyond, own, pins, *rest)
-            names = {pin.name for pin in forever}
-            held = [ref.path for ref in own.tags if ref.name in names]
-            staying = [root.ref.path for root in judging.roots if root.ref.path != own.snapshots[-1].path]
-            alone = beyond.needed_only_by(held, staying).bytes
-        return tuple(Pin(pin.kind, pin.name, pin.snapshot_id, pin.bytes) for pin in pins), (len(forever), alone)
+    Raises:
+        StalePlanError: Roots moved meanwhile.
+    """
+    with ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(max_workers=1)) if versions and waits(table.store) else None
+        noncurrent = begun(pool, lambda: _noncurrent(table.store, versions=versions))
+        table = reading_once(table, facts.listing)
+        walked = _walk(table, facts)
+        return _summed_up(table, name, facts, walked, *noncurrent(), versions=versions)
 
-    def _deleted_share(self, schema: TableSchema, newest: Root | None) -> tuple[float | None, tuple[Finding, ...]]:
-        if newest is None:
-            return None, ()
-        try:
-            found = deleted_rows(self._table.store, schema, newest, by_partition=False)
-        except (RefusedError, FormatError) as error:
-            check = command("check", self._table.ref.location, executes=False)
-            return None, (Finding("unreadable_document", "act", str(error), check),)
-        return None if found is None else found.deleted.share, ()
 
-    def _level_0_since(self, judging: Judging, holders: Holders, files: DataFiles) -> int | None:
-        """Return when the oldest live file on level 0 was written; `None`: some file does not say it."""
-        metas = [each.meta for name, each in holders.manifests() if name in files.level_0]
-        times: list[int | None] = []
-        for name, found in judging.found.reader.scan_row_entries(metas, tuple, with_stats=False):
-            if isinstance(found, Unreadable):
-                return None
-            wanted = files.level_0[name]
-            times += [each.created_ms for each in found if each.is_add and each.entry.file_name in wanted]
-        known = [ms for ms in times if ms is not None]
-        return min(known) if known and len(known) == len(times) else None
+def _noncurrent(store: Store, *, versions: bool) -> tuple[Noncurrent | None, str | None]:
+    """Count the versions that are not current, or say why this is impossible."""
+    try:
+        return noncurrent_versions(store) if versions else None, None
+    except StorageError as error:
+        return None, str(error)
 
-    def _holds_until(self, counting: Counting, untils: Mapping[str, Until], committed_ms: Iterable[int]) -> int:
-        """Return from when on time alone may change a figure."""
-        now_ms, lease = self._facts.now_ms, self._facts.control.lease
-        times = [until.at_ms + 1 for until in untils.values() if until.at_ms is not None]
-        if any(until.is_due for until in untils.values()):  # then they are overdue some time later
-            times += [each + OVERDUE_AFTER_MS for each in (*times, *(each + 1 for each in committed_ms))]
-        if counting.oldest_young_ms is not None:
-            times.append(counting.oldest_young_ms + ORPHAN_AGE_MS + 1)
-        if lease is not None and lease.expires_ms:
-            times.append(lease.expires_ms + DELETE_MARGIN_MS)
-        return min([now_ms + HOLDS_MS, *(each for each in times if each > now_ms)])
+
+def _walk(table: Table, facts: Facts) -> _Walked:
+    own = main_of(facts.listing)
+    with closing(list_all(table.store, "", parallel=PARALLEL)) as pages:
+        first = tuple(islice(pages, 1)) if waits(table.store) else ()  # the others arrive meanwhile
+        read_documents(table.store, facts.listing)
+        schema = read_schema(table.store, own)
+        judging = judge_listed(table, facts.listing, facts.now_ms)
+        refuse_vanished(table.store.location, facts.listing, judging.found.roots)
+        lifetimes, holders = judging.lifetimes_by(facts.ruling), judging.holders()
+        files = DataFiles(holders.roots, own.snapshots[-1].path if own.snapshots else None)
+        counting = Counting(judging, kinds_by_name(judging, lifetimes, holders, files.note))
+        again = SecondListing()
+        counting.count_all(again.noted(chain(first, pages)))
+    again.refuse_moved(table.store.location, facts.listing)
+    return _Walked(schema, judging, lifetimes, holders, files, counting, counting.missing())
+
+
+def _summed_up(
+    table: Table,
+    name: str,
+    facts: Facts,
+    walked: _Walked,
+    noncurrent: Noncurrent | None,
+    versions_problem: str | None,
+    *,
+    versions: bool,
+) -> Measured:
+    own, schema, judging, files = main_of(facts.listing), walked.schema, walked.judging, walked.files
+    roots, incomplete = judging.found.roots, walked.incomplete
+    reasons = tuple(Bytes(share.reason, share.count, share.bytes) for share in walked.counting.shares())
+    size_bytes = sum(each.bytes for each in reasons)
+    newest = roots[own.snapshots[-1].path] if own.snapshots else None
+    known: Root | None = newest if newest is not None and newest.ref.path not in incomplete else None
+    live, small = (files.live(), files.small()) if known else (None, None)
+    has_levels = known is not None and bool(schema.primary_keys)
+    consumers = read_consumers(table.store, own.consumers)
+    pins, forever = pins_of(table, facts, schema, judging.roots, None if incomplete else files, consumers)
+    share, problems = deleted_share(table, schema, known)
+    untils = walked.lifetimes.of(root.ref for root in judging.roots)
+    of_findings = Known(facts, judging, walked.missing, size_bytes, forever, versions_problem)
+    findings = ordered((*findings_of(of_findings), *problems))
+    saved = SAVED if judging.roots else ()  # without roots, nothing is known to be an orphan
+    saving = sum(each.bytes for each in reasons if each.reason in saved)
+    old_bytes = None if noncurrent is None else noncurrent.bytes
+    overview = TableOverview(
+        table=table.ref.location,
+        name=name,
+        measured_ms=facts.now_ms,
+        has_primary_key=bool(schema.primary_keys),
+        is_partitioned=bool(schema.partition_keys),
+        objects=sum(each.count for each in reasons),
+        bytes=size_bytes,
+        rows=None if newest is None else newest.snapshot.total_record_count,
+        live_files=live and live.files,
+        live_bytes=live and live.bytes,
+        reasons=reasons,
+        noncurrent_count=None if noncurrent is None else noncurrent.versions,
+        noncurrent_bytes=old_bytes,
+        snapshots=len(own.snapshots),
+        branches=tuple(each.name for each in facts.listing.branches.values() if each.schemas or any(each.roots())),
+        tags=len(own.tags),
+        latest_ms=None if newest is None else newest.snapshot.time_ms,
+        oldest_root_ms=min((root.snapshot.time_ms for root in judging.roots), default=None),
+        small_files=small and small.files,
+        small_bytes=small and small.bytes,
+        deleted_share=share,
+        level_0_files=files.level_0_files if has_levels else None,
+        level_0_since_ms=level_0_since(judging, walked.holders, files) if has_levels else None,
+        last_pass=facts.control.last_pass,
+        last_scan=facts.control.last_scan,
+        pins=pins,
+        findings=findings,
+        usd_month=storage_usd(size_bytes + (old_bytes or 0)),
+        saving_bytes=saving,
+        saving_usd_month=storage_usd(saving),
+        growth=growth_of([roots[ref.path] for ref in own.snapshots], files, incomplete),
+        timeline=timeline_of(facts.listing, roots, untils, consumers),
+    )
+    until_ms = holds_until(facts, walked.counting, untils, of_findings.turns)
+    return Measured(overview, facts.fingerprint(versions=versions), until_ms)

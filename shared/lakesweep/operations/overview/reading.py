@@ -1,13 +1,13 @@
 """Read each document of a table once, all of them together, and notice roots that move meanwhile."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from lakesweep.errors import StalePlanError
 from lakesweep.model.identity import table_identity
-from lakesweep.model.roots import BranchListing, DocumentRef, RootRef, TableListing
+from lakesweep.model.roots import BranchListing, DocumentRef, Root, RootRef, TableListing
 from lakesweep.runs.session import Table
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Body, Page, Store, StoredObject
@@ -54,6 +54,25 @@ def read_documents(store: Store, listing: TableListing) -> None:
             pass
 
 
+def refuse_vanished(location: str, listing: TableListing, roots: Mapping[str, Root]) -> None:
+    """Make sure that every listed root could be read.
+
+    Raises:
+        StalePlanError: One vanished before that.
+    """
+    for ref in listing.roots():
+        if ref.path not in roots:
+            raise _moved(location, ref.path)
+
+
+def _moved(location: str, path: str) -> StalePlanError:
+    return StalePlanError(
+        f"table {location}: {path} changed while the table was measured; expected the roots to stay as they were, try "
+        "again",
+        code="roots_keep_changing",
+    )
+
+
 @dataclass(slots=True)
 class SecondListing:
     """The documents in the listing of the whole table, which was made after the first listing of documents."""
@@ -86,8 +105,4 @@ class SecondListing:
             if ref.path not in known and not (ref.kind == "snapshot" and ref.id > newest.get(ref.branch, 0))
         ]
         if changed := gone or new:
-            raise StalePlanError(
-                f"table {location}: {changed[0]} changed while the table was measured; expected the roots to stay as "
-                "they were, try again",
-                code="roots_keep_changing",
-            )
+            raise _moved(location, changed[0])

@@ -3,7 +3,7 @@
 The rules are those of a pass: the schema's retention, else the fleet policy's, with its floor and protected users.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from lakesweep.errors import RefusedError
@@ -27,7 +27,12 @@ from lakesweep.table.documents import read_consumers
 
 
 def retention_findings(
-    table: Table, listing: TableListing, ruling: Ruling | None, *, is_maintained: bool
+    table: Table,
+    listing: TableListing,
+    ruling: Ruling | None,
+    *,
+    is_maintained: bool,
+    turns: Callable[[int], None] = lambda at_ms: None,
 ) -> Iterator[Finding]:
     """Find what is wrong with a branch's retention.
 
@@ -36,6 +41,7 @@ def retention_findings(
         listing: All roots of the table.
         ruling: What the fleet policy says about the table.
         is_maintained: Passes delete from the table, so snapshots that remain are overdue.
+        turns: Called with the time after which the snapshots that are due now are overdue.
 
     Raises:
         RefusedError: No such branch exists, or one of its documents cannot be read.
@@ -76,6 +82,8 @@ def retention_findings(
             command("clear-consumers", location, "--including-consumers", names[0], branch=branch),
         )
     since_ms = _due_since(view, retention, held, limits, roots) if is_maintained else None
+    if since_ms is not None:
+        turns(since_ms + OVERDUE_AFTER_MS)
     if since_ms is not None and since_ms < view.now_ms - OVERDUE_AFTER_MS:
         yield Finding(
             "retention",
