@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from lakesweep.model.control_retention import ControlRetention
+from lakesweep.model.fleet_policy import FleetPolicy
 from lakesweep.model.plan import Plan
-from lakesweep.model.policy import FleetPolicy
 from lakesweep.operations.housekeeping.location import Call, house_of_table
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.runs.execution import require_area

@@ -141,6 +141,8 @@ def test_a_scan_that_failed_is_not_waited_for_a_week() -> None:
         ("observe", {"mode": "delete"}, 1, False),
         ("observe", None, 1, False),
         ("delete", {"mode": "delete", "pause": True}, 0, False),
+        ("delete", {"mode": "delete", "pause": {"reason": "x", "until": "2999-01-01T00:00:00Z"}}, 0, False),
+        ("delete", {"mode": "delete", "pause": {"reason": "x", "until": "2001-01-01T00:00:00Z"}}, 1, True),
     ],
 )
 def test_who_only_observes(mode: str, rule: dict[str, object] | None, scans: int, execute: bool) -> None:

@@ -62,6 +62,20 @@ MUTATIONS = (
         "unit/operations/test_fleet.py::test_the_pause_of_a_folder_stops_tables_with_a_rule_of_their_own",
     ),
     Mutation(
+        "a pause with an end is over from the beginning",
+        "model/pause",
+        "now_ms >= self.until_ms",
+        "now_ms >= 0",
+        "unit/operations/test_pauses.py::test_the_refusal_says_why_and_until_when",
+    ),
+    Mutation(
+        "a pause leaves the exceptions of an earlier one",
+        "model/fleet_edit",
+        "if said is False and _is_within(each, folder)]",
+        "if said is False and each == folder]",
+        "unit/model/test_pauses.py::test_an_exception_from_the_pause_of_a_folder",
+    ),
+    Mutation(
         "a rule for one table drops the minimum of its folder",
         "model/policy",
         "deciders={**outer.deciders, **self.deciders}, **own)",

@@ -25,6 +25,7 @@ from lakesweep.cli import (
     housekeeping,
     manifests,
     partitions,
+    pausing,
     repair,
     rows,
 )
@@ -80,6 +81,8 @@ COMMANDS = (
     changes.create_branch,
     changes.delete_branch,
     expiry.remove_orphan_files,
+    Command(pausing.pause, pausing.PAUSE_EXAMPLES),
+    Command(pausing.resume, pausing.RESUME_EXAMPLES),
     records.plans,
     execute,
     records.runs,

@@ -14,12 +14,13 @@ from lakesweep.format.values.zone import parse_zone
 from lakesweep.model.control_retention import ControlRetention
 from lakesweep.model.fleet_control import control_of
 from lakesweep.model.fleet_json import check_keys, document_of, refuse
+from lakesweep.model.fleet_policy import FleetPolicy
 from lakesweep.model.fleet_values import RuleValues
+from lakesweep.model.pause import read_pause
 from lakesweep.model.policy import (
     CATALOG_TYPES,
     CatalogType,
     CompactionRules,
-    FleetPolicy,
     FleetRule,
     KeepRules,
     Mode,
@@ -27,8 +28,9 @@ from lakesweep.model.policy import (
 )
 
 POLICY_FORMAT_VERSION = 1
+"""A version of Lakesweep that knows only `true` and `false` refuses a document with any other pause, and stops."""
 
-_DOCUMENT_KEYS = ("version", "rules", "control")
+_DOCUMENT_KEYS = ("version", "pause", "rules", "control")
 _RULE_KEYS = (
     *("tables", "mode", "pause", "min_snapshots", "min_time_retained", "protect_commit_users", "retention"),
     *("time_zone", "tags", "external_roots", "catalog_type", "catalog_lock", "partitions", "manifests", "compaction"),
@@ -86,8 +88,9 @@ def parse_fleet_policy(body: bytes, location: str, spell: Callable[[str], str]) 
             refuse(location, f"rules[{number}].tables", f"another folder than rules[{seen[rule.tables]}]", rule.tables)
         seen[rule.tables] = number
         rules.append(rule)
+    pause = read_pause(document["pause"], location, "pause") if "pause" in document else False
     control = control_of(document["control"], location) if "control" in document else ControlRetention()
-    return FleetPolicy(location, tuple(rules), control=control)
+    return FleetPolicy(location, tuple(rules), pause=pause, control=control)
 
 
 class _Rule(RuleValues):
@@ -105,7 +108,7 @@ class _Rule(RuleValues):
         tables = self._folder("tables", self._entry.get("tables"))
         readers: Mapping[str, Callable[[str, object], object]] = {
             "mode": self._mode,
-            "pause": self._flag,
+            "pause": lambda key, value: read_pause(value, self._location, f"{self._at}.{key}"),
             "min_snapshots": self._positive,
             "min_time_retained": self._span,
             "protect_commit_users": self._users,

@@ -10,7 +10,8 @@ Rules of longer folders add to a folder's rule, and replace only what they state
 table in it, also tables with a rule of their own. Why each field follows this one way:
 
 - `mode`: without any statement the table is observed. A rule that only protects a user keeps the folder's mode.
-- `pause`: only `"pause": false` lifts the pause of a folder, so nobody lifts it unawares.
+- `pause`: only `"pause": false` lifts the pause of a folder, so nobody lifts it unawares. A pause that is over counts
+  as not stated. The document's own `pause` is that of a folder around all tables.
 - `min_snapshots` and `min_time_retained` are two fields. A table's own count leaves the folder's time in force.
 - `protect_commit_users`: a list replaces the folder's list, for else no table could be without the folder's users.
 - `retention` is one field, since the numbers of two rules together may contradict each other, or keep too little.
@@ -27,11 +28,10 @@ An empty value (`[]`, `{}`, `false`) is a statement like any other: none of it.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
-from functools import reduce
 from typing import Literal, get_args
 
 from lakesweep.errors import RefusedError
-from lakesweep.model.control_retention import ControlRetention
+from lakesweep.model.pause import Paused
 
 INT_MAX = 2_147_483_647
 """Paimon writes this number for "no maximum"."""
@@ -227,7 +227,7 @@ class FleetRule:
     """The folder in its normal spelling, without a trailing slash."""
     mode: Mode = "observe"
     """`observe`: plan and report, delete nothing."""
-    pause: bool = False
+    pause: Paused = False
     min_snapshots: int = 1
     """At least this many newest snapshots are kept."""
     min_time_retained_ms: int = 0
@@ -271,28 +271,11 @@ class FleetRule:
         """Tell whether a table, spelled as `tables`, is this folder or lies below it."""
         return table == self.tables or table.startswith(self.tables.rstrip("/") + "/")
 
+    def unpaused(self) -> "FleetRule":
+        """Return this rule as if it did not state a pause."""
+        return replace(self, pause=False, deciders={k: v for k, v in self.deciders.items() if k != "pause"})
+
     def within(self, outer: "FleetRule") -> "FleetRule":
         """Return this rule, with every field that it does not state from the rule of a folder around it."""
         own = {name: getattr(self, name) for name in self.deciders}
         return replace(outer, tables=self.tables, deciders={**outer.deciders, **self.deciders}, **own)
-
-
-@dataclass(frozen=True, slots=True)
-class FleetPolicy:
-    """A valid policy document."""
-
-    location: str
-    rules: tuple[FleetRule, ...]
-    etag: str | None = None
-    """ETag of the document, if the store has one."""
-    control: ControlRetention = field(default_factory=ControlRetention)
-    """How long Lakesweep keeps its own documents."""
-
-    def rules_for(self, table: str) -> tuple[FleetRule, ...]:
-        """Return the rules that match `table`, the longest folder last."""
-        return tuple(sorted((each for each in self.rules if each.holds_for(table)), key=lambda each: len(each.tables)))
-
-    def rule_for(self, table: str) -> FleetRule | None:
-        """Return what all matching rules together say about `table`, `None` if no rule matches."""
-        found = self.rules_for(table)
-        return reduce(lambda outer, rule: rule.within(outer), found) if found else None

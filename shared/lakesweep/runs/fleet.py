@@ -10,11 +10,13 @@ from dataclasses import dataclass, replace
 from lakesweep.errors import HeldBackError, ObjectNotFoundError, StorageError, UsageError
 from lakesweep.format.values.json_document import MAX_BYTES
 from lakesweep.model.fleet_document import parse_fleet_policy
-from lakesweep.model.policy import FleetPolicy, FleetRule
+from lakesweep.model.fleet_policy import FleetPolicy
+from lakesweep.model.pause import Pause, folder_text, said
+from lakesweep.model.policy import FleetRule
 from lakesweep.runs.parameters.retention_options import ExpireArguments
 from lakesweep.runs.session import Table
 from lakesweep.storage.location import spell
-from lakesweep.storage.store import Store
+from lakesweep.storage.store import Body, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def why_kept(ruling: Ruling) -> str:
     """Return the clause that says why a pass deletes nothing from a table: who says so, of which folder."""
     rule = rule_of(ruling)
     if rule.pause:
-        return f"policy {ruling.policy} says of {rule.deciders['pause']} to pause"
+        return f"policy {ruling.policy} says of {folder_text(rule.deciders['pause'])} to pause{said(rule.pause)}"
     if "mode" in rule.deciders:
         return f"policy {ruling.policy} says of {rule.deciders['mode']} to observe"
     if ruling.rule is None:
@@ -88,12 +90,40 @@ def ruling_of(table: Table) -> Ruling | None:
     policy = read_policy(table.open_store, table.policy)
     if policy.etag is not None:
         table.notes[POLICY_ETAG] = policy.etag
-    return ruling_in(policy, table.ref.location)
+    return ruling_in(policy, table.store)
 
 
-def ruling_in(policy: FleetPolicy | None, location: str) -> Ruling | None:
-    """Return what a policy says about the table at `location`, `None` without a policy."""
-    return None if policy is None else Ruling(policy.location, policy.rule_for(spell(location)))
+def ruling_in(policy: FleetPolicy | None, table: Store) -> Ruling | None:
+    """Return what a policy says about a table now, `None` without a policy.
+
+    Args:
+        policy: As it was read.
+        table: The table's store. Only its clock ends a pause, so no worker with a wrong clock begins early.
+
+    Raises:
+        StorageError: The time is needed, and the store does not answer.
+    """
+    if policy is None:
+        return None
+    policy = in_force(policy, table)
+    return Ruling(policy.location, policy.rule_for(spell(table.location)))
+
+
+def in_force(policy: FleetPolicy, table: Store) -> FleetPolicy:
+    """Return a policy without the pauses of a table that are over by its store's clock.
+
+    A clock that may be this machine's own, where files have the times of another, ends no pause.
+
+    Raises:
+        StorageError: The time is needed, and the store does not answer.
+    """
+    has_end = any(
+        isinstance(each.pause, Pause) and each.pause.until_ms is not None
+        for each in policy.rules_for(spell(table.location))
+    )
+    if not has_end or getattr(table, "clock_is_doubtful", False):
+        return policy
+    return policy.at(table.now_ms())
 
 
 def watched_ruling(table: Table) -> Ruling | None:
@@ -107,8 +137,8 @@ def watched_ruling(table: Table) -> Ruling | None:
     ruling = ruling_of(table)
     rule = rule_of(ruling)
     if rule.pause and ruling is not None:
-        folder = rule.deciders["pause"]
-        raise HeldBackError(f"table {table.ref} is paused: policy {ruling.policy} says so of {folder}")
+        where = f"policy {ruling.policy} says so of {folder_text(rule.deciders['pause'])}"
+        raise HeldBackError(f"table {table.ref} is paused: {where}{said(rule.pause)}")
     return ruling
 
 
@@ -136,15 +166,40 @@ def read_policy(open_store: Callable[[str], Store], location: str) -> FleetPolic
         UsageError: No document is there, or it is not valid.
         StorageError: The document cannot be read.
     """
+    store, name = policy_store(open_store, location)
+    body = read_body(store, name, location)
+    return replace(parse_fleet_policy(body.data, location, spell), etag=body.etag)
+
+
+def policy_store(open_store: Callable[[str], Store], location: str) -> tuple[Store, str]:
+    """Return the folder of the policy document, and its key there.
+
+    Raises:
+        UsageError: This can be the location of no document.
+    """
     folder, _, name = spell(location).rpartition("/")
     if not name or folder.endswith("/"):
         raise UsageError(f"policy {location}: expected the location of a JSON document", code="bad_policy")
+    return open_store(folder or "/"), name
+
+
+def read_body(store: Store, name: str, location: str) -> Body:
+    """Return the policy document as it is stored.
+
+    Args:
+        store: Its folder.
+        name: Its key there.
+        location: The whole location, for messages.
+
+    Raises:
+        UsageError: No document is there.
+        StorageError: It cannot be read.
+    """
     try:
-        body = open_store(folder or "/").read(name, max_bytes=MAX_BYTES)
+        return store.read(name, max_bytes=MAX_BYTES)
     except ObjectNotFoundError as error:
         raise UsageError(
             f"policy {location}: expected a JSON document, found nothing there", code="bad_policy"
         ) from error
     except StorageError as error:
         raise type(error)(f"policy {location} cannot be read: {error}", code=error.code) from error
-    return replace(parse_fleet_policy(body.data, location, spell), etag=body.etag)

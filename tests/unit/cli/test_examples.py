@@ -78,6 +78,8 @@ SHOWN = {
     "report": RUN,
     "audit": r"whole",
     "housekeeping": r"kept for good|kept_for_good",
+    "pause": r"^pause of .*: (planned|done)$",
+    "resume": r"^resume of .*: (done|nothing to do)$",
     "policy": r"^rule +|\"decides\"",
     "enable-events": r"EventBridge",
     "completion": r"lakesweep",

@@ -10,8 +10,9 @@ import pytest
 from lakesweep.errors import UsageError
 from lakesweep.model.control_retention import ControlRetention
 from lakesweep.model.fleet_document import parse_fleet_policy
+from lakesweep.model.fleet_policy import FleetPolicy
 from lakesweep.model.partitions.rules import partition_rules
-from lakesweep.model.policy import INT_MAX, CompactionRules, FleetPolicy, FleetRule, KeepRules, SnapshotRetention
+from lakesweep.model.policy import INT_MAX, CompactionRules, FleetRule, KeepRules, SnapshotRetention
 from tests.conftest import REPOSITORY
 
 DAY_MS = 86_400_000
@@ -245,7 +246,7 @@ BAD: tuple[tuple[Any, str], ...] = (
     ({"version": 2, "rules": []}, "version: expected 1, found 2"),
     ({"version": 1}, "rules: expected an array of rules, found nothing"),
     ({"version": 1, "rules": {}}, "rules: expected an array of rules, found an object"),
-    ({"version": 1, "rules": [], "rule": []}, "expected some of version, rules, control, found rule"),
+    ({"version": 1, "rules": [], "rule": []}, "expected some of version, pause, rules, control, found rule"),
     (_rules("s3://lake"), "rules[0]: expected an object, found 's3://lake'"),
     (_rules({}), "rules[0].tables: expected an absolute location"),
     (_rules({"tables": "warehouse/"}), "rules[0].tables: expected an absolute location"),
@@ -264,8 +265,8 @@ BAD: tuple[tuple[Any, str], ...] = (
 BAD_WORDS: tuple[tuple[str, Any, str], ...] = (
     ("mode", "remove", 'expected "observe" or "delete", found \'remove\''),
     ("mode", None, 'expected "observe" or "delete", found nothing'),
-    ("pause", "true", "expected true or false, found 'true'"),
-    ("pause", None, "expected true or false, found nothing"),
+    ("pause", "true", "expected true, false or an object with a reason, found 'true'"),
+    ("pause", None, "expected true, false or an object with a reason, found nothing"),
     ("min_snapshots", 0, "expected a whole number, at least 1, found 0"),
     ("min_snapshots", "5", "expected a whole number, at least 1, found '5'"),
     ("min_snapshots", True, "expected a whole number, at least 1, found True"),

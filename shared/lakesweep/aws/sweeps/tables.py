@@ -11,7 +11,7 @@ from lakesweep.aws.messages import OrphanSweep, Sweep, TagSweep
 from lakesweep.aws.places import TableFolder, places_of, visit
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.errors import MaintenanceError, OutOfTimeError
-from lakesweep.model.policy import FleetPolicy
+from lakesweep.model.fleet_policy import FleetPolicy
 from lakesweep.model.roots import MAIN
 from lakesweep.runs.fleet import may_delete, read_policy, rule_of, ruling_in
 from lakesweep.runs.session import Table
@@ -140,10 +140,10 @@ class _Asking:
             return TableSweep(last=location)
         sweep = TableSweep(tables=1, last=location)
         try:
-            ruling = ruling_in(self.policy, location)
+            table = self.runtime.open_table(location, MAIN, self.context, self.counter)
+            ruling = ruling_in(self.policy, table.store)
             if rule_of(ruling).pause:
                 return sweep
-            table = self.runtime.open_table(location, MAIN, self.context, self.counter)
             for found in self.ask(self.runtime, table, settings.may_delete and may_delete(ruling)):
                 sweep += found
         except OutOfTimeError:

@@ -40,6 +40,10 @@ def retention_line(document: Mapping[str, Any]) -> str:
 def _value(field: str, value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if field == "pause":
+        from lakesweep.model.pause import Pause
+
+        return str(Pause(**value))
     if isinstance(value, Mapping) and value and field != "retention":
         return ", ".join(f"{key} {text}" for key, text in value.items())
     if field == "retention" and value:

@@ -6,8 +6,8 @@ from itertools import islice
 
 from lakesweep.control.audit.tables import KnownTable
 from lakesweep.errors import MaintenanceError
+from lakesweep.model.fleet_policy import FleetPolicy
 from lakesweep.model.housekeeping import PLACES
-from lakesweep.model.policy import FleetPolicy
 from lakesweep.operations.housekeeping.documents import documents_of, open_jobs
 from lakesweep.operations.housekeeping.rules.existence import parent_of
 from lakesweep.operations.housekeeping.table import OPERATION, Rules, TableHouse, keep_house, whole
@@ -111,7 +111,7 @@ def _rules(table: Table, call: Call) -> Rules:
 
 def _of_table(table: Table, rules: Rules, call: Call) -> TableHouse:
     area = require_area(table, OPERATION)
-    ruling = ruling_in(call.policy, table.ref.location)
+    ruling = ruling_in(call.policy, table.store)
     if rule_of(ruling).pause:
         key = area.prefix.split("/")[1]
         return whole(key, table.ref.location, documents_of(area.store, key), "paused")

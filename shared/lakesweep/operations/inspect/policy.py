@@ -10,9 +10,11 @@ from typing import Literal
 
 from lakesweep.errors import MaintenanceError, UsageError
 from lakesweep.format.codec import to_json
-from lakesweep.model.policy import FleetPolicy, FleetRule, SnapshotRetention
+from lakesweep.model.fleet_policy import FleetPolicy
+from lakesweep.model.pause import Pause, folder_text, utc_text
+from lakesweep.model.policy import FleetRule, SnapshotRetention
 from lakesweep.operations.lifetimes.ruling import FIELDS, ShownRuling, StatedField, show_ruling, value_of
-from lakesweep.runs.fleet import Ruling, limited, read_policy, rule_of
+from lakesweep.runs.fleet import Ruling, in_force, limited, read_policy, rule_of
 from lakesweep.runs.parameters.retention_options import ExpireArguments, is_stated, snapshot_retention
 from lakesweep.runs.parameters.times import say_span
 from lakesweep.runs.session import Table
@@ -80,6 +82,7 @@ def try_policy(table: Table) -> PolicyTest:
         raise UsageError("no fleet policy is given; expected --policy LOCATION or $LAKESWEEP_POLICY", code="bad_policy")
     policy = read_policy(table.open_store, table.policy)
     view = begin(table, "policy-test")
+    stated, policy = policy, in_force(policy, table.store)
     matching = policy.rules_for(spell(table.ref.location))
     ruling = Ruling(policy.location, policy.rule_for(spell(table.ref.location)))
     shown, rule, limits = show_ruling(ruling), rule_of(ruling), limited(ExpireArguments(), ruling)
@@ -94,6 +97,7 @@ def try_policy(table: Table) -> PolicyTest:
         retention=snapshot_retention(view.schema.options, limits, view.now_ms, table.clock_ms()),
         retention_from="schema" if is_own else "defaults" if limits.otherwise is None else "policy",
         warnings=(
+            *_over(stated, policy),
             *_doubts(matching, rule),
             *(() if is_own or limits.otherwise is not None else (_UNSTATED,)),
             *_missing(policy, matching, table.open_store),
@@ -102,6 +106,19 @@ def try_policy(table: Table) -> PolicyTest:
 
 
 _UNSTATED = "neither the schema nor the policy states a retention, so no snapshot expires in a pass"
+
+
+def _over(policy: FleetPolicy, now: FleetPolicy) -> Iterator[str]:
+    """Yield the pauses of the table that are over.
+
+    Args:
+        policy: As it was read.
+        now: The same without them.
+    """
+    for folder, pause in policy.pauses.items():
+        if isinstance(pause, Pause) and pause.until_ms is not None and folder not in now.pauses:
+            since = utc_text(pause.until_ms)
+            yield f"the pause of {folder_text(folder)} is over since {since}; the next pause or resume removes it"
 
 
 def _matching(rule: FleetRule, merged: FleetRule) -> MatchingRule:
@@ -121,7 +138,7 @@ def _doubts(rules: Sequence[FleetRule], merged: FleetRule) -> Iterator[str]:
         if not rule.deciders:
             yield f"the rule for {rule.tables} states nothing"
         if rule.pause and not merged.pause:
-            yield f"the rule for {by['pause']} lifts the pause of {rule.tables}"
+            yield f"the rule for {by['pause']} lifts the pause of {folder_text(rule.tables)}"
         if merged.min_snapshots < rule.min_snapshots:
             yield (
                 f"the rule for {by['min_snapshots']} lowers min_snapshots of {rule.tables} from {rule.min_snapshots} "

@@ -12,3 +12,7 @@ class Age:
     def before(self, now_ms: int) -> int:
         """Return the time, not before 1970."""
         return max(0, now_ms - self.span_ms)
+
+    def after(self, now_ms: int) -> int:
+        """Return the time so long after the call."""
+        return now_ms + self.span_ms

@@ -7,8 +7,8 @@ from lakesweep.control.audit.verify import Audit, audit
 from lakesweep.control.plans import plan_ids
 from lakesweep.control.reports import run_ids
 from lakesweep.model.control_retention import ControlRetention
+from lakesweep.model.fleet_policy import FleetPolicy
 from lakesweep.model.housekeeping import Count
-from lakesweep.model.policy import FleetPolicy
 from lakesweep.operations.housekeeping.location import Call, house_of_table
 from lakesweep.operations.housekeeping.table import TableHouse
 from tests.support.faulty_store import Switch

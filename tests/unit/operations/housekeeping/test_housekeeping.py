@@ -231,7 +231,7 @@ def test_the_earlier_of_two_clocks_counts() -> None:
     """The store's clock jumps ahead; the caller's does not."""
     from dataclasses import replace
 
-    from lakesweep.model.policy import FleetPolicy
+    from lakesweep.model.fleet_policy import FleetPolicy
     from lakesweep.operations.housekeeping.location import Call, house_of_table
 
     world = House()
