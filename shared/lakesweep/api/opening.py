@@ -135,13 +135,18 @@ def _has_endpoint() -> bool:
     return any(os.environ.get(name) for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"))
 
 
+def stated_control(place: Place) -> str | None:
+    """Return the control location that the call or the environment states, as stated."""
+    return place.control if place.control is not None else os.environ.get("LAKESWEEP_CONTROL") or None
+
+
 def control_location(place: Place, table: Location) -> str | None:
     """Return the control location; `None` if none is stated and the table is not local.
 
     Raises:
         UsageError: It is local and the table is in S3, so others could not see the lease.
     """
-    stated = place.control if place.control is not None else os.environ.get("LAKESWEEP_CONTROL") or None
+    stated = stated_control(place)
     if stated is not None:
         control = parse_location(given(stated, "--control"))
         if table.scheme == "s3" and control.scheme == "file" and not place.local_control:

@@ -1,7 +1,8 @@
 """Where a table is and how to reach it, as a caller states it: a command line or a program."""
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 from lakesweep.errors import UsageError, masked
 
@@ -52,6 +53,14 @@ class Place(Protocol):
     @property
     def scan_queue(self) -> str | None:
         """URL of the queue at which a deployment takes scans."""
+
+
+P = TypeVar("P", bound=Place)
+
+
+def moved(place: P, **changes: object) -> P:
+    """Return a place with other values. Each place is a frozen dataclass."""
+    return cast("P", dataclasses.replace(cast("Any", place), **changes))
 
 
 def words_of(place: Place, *names: str) -> list[str]:

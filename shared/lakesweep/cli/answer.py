@@ -11,19 +11,32 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from lakesweep.api.opening import open_table
+from lakesweep.api.outcome import (
+    BEGUN,
+    DAMAGED,
+    NO_TABLE,
+    PARTIAL,
+    REFUSED,
+    completed,
+    document_of,
+    exit_code_of,
+    failed_report,
+    has_begun,
+    located,
+    warnings_of,
+    worst,
+)
 from lakesweep.cli.next_command import next_command
 from lakesweep.cli.options import Place
 from lakesweep.cli.reach import hint, is_out_of_reach, reach_exit_code
 from lakesweep.cli.terminal.output import Files, OutputError, print_answer, print_document, print_lines, say
 from lakesweep.cli.terminal.progress import shown_progress
 from lakesweep.cli.text import next_line, report_lines
-from lakesweep.control.noticed import alias_warnings, control_warnings, with_warnings
+from lakesweep.control.noticed import with_warnings
 from lakesweep.errors import (
-    LeaseLostError,
     MaintenanceError,
     RefusedError,
     UsageError,
-    has_committed,
     masked,
     stop_code,
     stop_exit_code,
@@ -37,16 +50,9 @@ from lakesweep.storage.retries import told
 
 Document = Mapping[str, object]
 
-REFUSED, PARTIAL, DAMAGED = 3, 4, 4
 _SIGNALS = 128
 """If a signal stopped a command, its exit code is this number plus the number of the signal."""
-_NO_TABLE = "not_a_table"
-"""Code of a location without a table, such as an empty folder."""
 _NO_BUCKET = "no_such_bucket"
-BADNESS = (0, REFUSED, 2, 5, 1, PARTIAL)
-"""Exit codes of branches and tables, the worst last: 2 is wrong usage, 5 a held lease, 1 an error, 4 a partial run."""
-EXIT_CODES = dict.fromkeys(("planned", "done", "nothing_to_do"), 0) | {"refused": REFUSED, "partial": PARTIAL}
-EXIT_CODES |= {"damaged": DAMAGED, "commit_lost": DAMAGED}
 
 
 @told(say)
@@ -109,7 +115,7 @@ def answer_database(
             break
     if place.as_json:
         print_document({"operation": operation, "database": store.location, "tables": documents})
-    return codes[-1] if codes[-1] > _SIGNALS else max(codes, key=BADNESS.index)
+    return codes[-1] if codes[-1] > _SIGNALS else worst(codes)
 
 
 def _stop(stop: BaseException, database: Table) -> RunReport:
@@ -140,15 +146,8 @@ def _carried_out(
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge: every error becomes an answer
         failed, exit_code = _failed(place, table, operation, error, counter.snapshot())
         return failed.to_json(), (), exit_code
-    if report.refusal is not None and report.refusal.code == _NO_TABLE and not report.executed:
-        refusal = dataclasses.replace(report.refusal, message=_located(table, report.refusal.message))
-        report = dataclasses.replace(report, refusal=refusal)
-    has_deleted = report.requests.get("delete", 0) > 0 and not report.is_withdrawn
-    if report.branch is not None and report.status == "refused" and has_deleted:  # refused halfway
-        report = dataclasses.replace(report, status="partial", executed=True)
-    noticed = (*alias_warnings(table.area, table.store), *control_warnings(table.area, table.store))
-    report = dataclasses.replace(report, warnings=(*noticed, *report.warnings))
-    warnings = list(dict.fromkeys(report.all_warnings()))
+    report = completed(table, report)
+    warnings = warnings_of(report)
     for warning in warnings:
         say(f"warning: {warning}")
     if table.area is None and report.status == "planned" and report.commits is None:
@@ -157,7 +156,7 @@ def _carried_out(
         say(message)
     if report.told_status == "damaged":
         say(f"table {report.table} is damaged: readers of some version fail; lakesweep check --all-roots shows details")
-    document = report.to_json() | ({"warnings": warnings} if warnings else {})
+    document = document_of(report)
     text = list(lines(document))
     if table.area is not None and (command := following(place, report)):
         text.append(next_line(command))
@@ -188,9 +187,9 @@ def answer_document(
             try:
                 return with_warnings(read(table), table.area, table.store)
             except RefusedError as error:
-                if error.code != _NO_TABLE:
+                if error.code != NO_TABLE:
                     raise
-                raise RefusedError(_located(table, str(error)), code=error.code) from error
+                raise RefusedError(located(table, str(error)), code=error.code) from error
 
     return answer_call(found, lines, as_json=place.as_json, damage=damage, files=files)
 
@@ -222,31 +221,12 @@ def answer_call(
     return DAMAGED if damage(document) else 0
 
 
-def _located(table: Table, sentence: str) -> str:
-    """Return a sentence about a location that is not a table, extended by what is there instead."""
-    from lakesweep.operations.inspect.whereabouts import whereabouts
-
-    found = whereabouts(table)
-    return sentence if found is None else f"{sentence}; {found}"
-
-
 def _refusals(report: RunReport) -> Iterable[str]:
     """Return the refusals of a report; for all branches, each with the branch's name."""
     if report.branch is None and report.steps:
         refused = [(step.branch, step.refusal) for step in report.steps]
         return [f"branch {branch}: {refusal.message}" for branch, refusal in refused if refusal is not None]
     return [] if report.refusal is None else [report.refusal.message]
-
-
-def exit_code_of(report: RunReport) -> int:
-    """Return the exit code for a report; for all branches, the worst."""
-    if report.branch is None and report.steps:
-        return max((exit_code_of(step) for step in report.steps), key=BADNESS.index)
-    if report.status == "refused" and report.refusal is not None:
-        return report.refusal.exit_code
-    if report.status == "stale":
-        return PARTIAL if report.outcome is not None and report.outcome.deleted else REFUSED
-    return EXIT_CODES[report.told_status]
 
 
 def explain(error: BaseException) -> tuple[str, str, int]:
@@ -273,20 +253,14 @@ def _failed(
     """Print what went wrong, and return it as a report: `partial` if the table had been changed, else `refused`."""
     ref = TableRef(place.table, place.branch) if table is None else table.ref
     code, message, exit_code = explain(error)
-    begun = requests.get("delete", 0) > 0 or isinstance(error, LeaseLostError) or has_committed(error)
+    begun = has_begun(error, requests)
     if begun and not (isinstance(error, KeyboardInterrupt) and str(error)):  # a stopped run already says what is left
-        message += "; the execution had begun, and the next run with --execute finishes it"
+        message += f"; {BEGUN}"
     if begun and exit_code < _SIGNALS:
         exit_code = PARTIAL
     say(message)
-    report = RunReport(
-        operation=operation,
-        table=ref.location,
-        branch=None if place.all_branches else ref.branch,
-        status="partial" if begun else "refused",
-        executed=begun,
-        refusal=Refusal(code, message),
-        requests=requests,
+    report = failed_report(
+        operation, ref, Refusal(code, message), requests, begun=begun, all_branches=place.all_branches
     )
     return report, exit_code
 

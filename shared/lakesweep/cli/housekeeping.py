@@ -28,9 +28,10 @@ def housekeeping(
     what an unfinished run, a scan, an undo within the stated time or an erasure needs, and names files that Lakesweep
     did not write.
     """
+    from lakesweep.api.audited import control_store
     from lakesweep.api.opening import open_table, policy_location
-    from lakesweep.cli.answer import BADNESS, EXIT_CODES, answer_call
-    from lakesweep.cli.history.audited import control_store
+    from lakesweep.api.outcome import BADNESS, EXIT_CODES
+    from lakesweep.cli.answer import answer_call
     from lakesweep.control.audit.tables import known_tables
     from lakesweep.model.fleet_policy import FleetPolicy
     from lakesweep.operations.housekeeping.location import Call, house_of_all, house_of_table

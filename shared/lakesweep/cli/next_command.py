@@ -2,6 +2,7 @@
 
 import shlex
 
+from lakesweep.api.outcome import only_plan
 from lakesweep.cli.options import Place
 from lakesweep.model.plan import PlanHeader
 from lakesweep.model.report import RunReport
@@ -15,10 +16,8 @@ def next_command(place: Place, report: RunReport) -> str:
     """
     if report.status != "planned" or any(warning.startswith(NOT_EXECUTABLE) for warning in report.warnings):
         return ""
-    planned = [step for step in report.leaves() if step.status == "planned" and step.plan is not None]
-    # An undo of deletions has no plan of its own. It follows from the run that it reverts.
-    if len(planned) == 1 and planned[0].plan is not None and planned[0].restores is None:
-        return execute_command(place, planned[0].plan.header)
+    if (plan := only_plan(report)) is not None:
+        return execute_command(place, plan)
     return "the same command with --execute"
 
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from lakesweep.api.outcome import unfinished
 from lakesweep.cli.answer import answer_database, answer_operation
 from lakesweep.cli.next_command import next_command
 from lakesweep.cli.options import Place
-from lakesweep.control.lease import read_lease
 from lakesweep.errors import MaintenanceError, UsageError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.registry import run_operation
@@ -66,22 +66,6 @@ def run_named(
     if not may_be_database:
         return answer_operation(place, name, run, following=following)
     return answer_database(place, name, run, of_one_table)
-
-
-def unfinished(table: Table) -> tuple[str, ...]:
-    """Return a sentence about a plan that a run has begun, since the next run finishes it before its own work."""
-    if table.area is None:
-        return ()
-    try:
-        intent = read_lease(table.area).intent
-    except MaintenanceError:
-        return ()  # the operation meets the same error, or does not need the lease
-    if intent is None:
-        return ()
-    return (
-        f"run {intent.runs[-1]} began plan {intent.plan_id} and has not finished it; the next call with --execute "
-        f"finishes it first, as does lakesweep execute with this plan",
-    )
 
 
 def as_typed(message: str, given: Iterable[Parameter[Any]]) -> str:

@@ -1,24 +1,19 @@
 """The command that deletes rows."""
 
 import shlex
-import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakesweep.cli.command import Typed, command
 from lakesweep.cli.options import Place
 from lakesweep.cli.run_id import RUN_ID, leaving, of_run
-from lakesweep.errors import UsageError
 from lakesweep.runs.parameters import rows as given
 
 if TYPE_CHECKING:
     from lakesweep.model.report import RunReport
     from lakesweep.runs.session import Table
 
-_STDIN = "-"
 _HIDDEN = "..."
 """Stands for a condition in a command line that is printed: its values may be what somebody wants to be forgotten."""
 
@@ -65,28 +60,9 @@ def with_condition(
     Raises:
         UsageError: There is none, there are two, or it cannot be read or would be seen.
     """
-    from lakesweep.api.engines import check_hidden, rows_engine
+    from lakesweep.api.conditions import stated_condition
 
-    where, path = values.get("where"), values.get("where_file")
-    if (where is None) == (path is None) and not (is_optional and where is None):
-        found = "none" if where is None else "both"
-        raise UsageError(f"expected --where or --where-file, found {found}", code="bad_argument")
-    may_keep = given.KEEP_CONDITION.name in typed.signature.arguments
-    check_hidden(where, keep=bool(values.get("keep_condition")), may_keep=may_keep)
-    table = replace(of_run(typed, table), rows_engine=rows_engine(typed.place, table, values.get("engine")))
-    if path is None or "://" in path:
-        return table, values
-    from lakesweep.operations.rows.condition import MAX_BYTES, text_of
-
-    try:
-        if path == _STDIN:
-            data = sys.stdin.buffer.read(MAX_BYTES + 1)
-        else:
-            with Path(path).open("rb") as body:
-                data = body.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"where_file: {path} cannot be read: {error.strerror}", code="bad_argument") from error
-    return table, {**values, "where_file": None, "where": text_of(data, path)}
+    return stated_condition(typed.place, of_run(typed, table), typed.signature, values, is_optional=is_optional)
 
 
 def hidden_command(typed: Typed, place: Place) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.cli.answer import exit_code_of
+from lakesweep.api.outcome import exit_code_of
 from lakesweep.cli.terminal import output
 from lakesweep.errors import LeaseLostError, MaintenanceError, StorageError
 from lakesweep.model.outcome import Outcome

@@ -32,8 +32,8 @@ def verify(
 
     Without an argument, check all tables of --control or $LAKESWEEP_CONTROL. Changes nothing. Exit code 6: findings.
     """
+    from lakesweep.api.audited import audit_of
     from lakesweep.cli.answer import answer_call
-    from lakesweep.cli.history.audited import audit_of
 
     found: list[Mapping[str, Any]] = []
 

@@ -122,8 +122,8 @@ def runs(
 
     TABLE may also be a control location. Then the command lists the runs of all its tables.
     """
+    from lakesweep.api.audited import control_store, runs_of_all, runs_of_table
     from lakesweep.cli.answer import answer_call, answer_document, failed_document
-    from lakesweep.cli.history.audited import control_store, runs_of_all, runs_of_table
     from lakesweep.cli.reach import is_out_of_reach
     from lakesweep.cli.terminal.output import say
     from lakesweep.runs.parameters.age import Age

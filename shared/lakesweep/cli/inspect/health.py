@@ -1,22 +1,19 @@
 """Answer `check`: check a table or each table of a database, print the findings, and return the exit code."""
 
 import dataclasses
-import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from lakesweep.api.mending import with_options
 from lakesweep.api.opening import open_table
 from lakesweep.cli.answer import answer_document, explain
 from lakesweep.cli.options import Place
 from lakesweep.cli.terminal.output import say
 from lakesweep.errors import MaintenanceError
 from lakesweep.operations.inspect.check.table import check_table
-from lakesweep.operations.inspect.health import OTHERWISE
 from lakesweep.runs.database import is_table, tables_of
 from lakesweep.runs.session import Table
 
-_READING = ("plans", "runs")
-"""Commands that do not use a fleet policy."""
 FINDINGS = 6
 """Exit code for a table that is not healthy."""
 
@@ -28,7 +25,7 @@ def answer_check(place: Place, *, all_roots: bool) -> int:
     def read(table: Table) -> Mapping[str, object]:
         names = [] if is_table(table.store) else list(tables_of(table.store))
         if not names:
-            document = _with_options(check_table(table, all_roots=all_roots).to_json(), place)
+            document = with_options(check_table(table, all_roots=all_roots).to_json(), place)
             codes.append(_code(document))
             return document
         tables = [_one(place, f"{table.ref.location}/{name}", all_roots, codes) for name in names]
@@ -44,7 +41,7 @@ def answer_check(place: Place, *, all_roots: bool) -> int:
 def _one(place: Place, location: str, all_roots: bool, codes: list[int]) -> Mapping[str, Any]:
     try:
         table = open_table(dataclasses.replace(place, table=location))
-        document = _with_options(check_table(table, all_roots=all_roots).to_json(), place)
+        document = with_options(check_table(table, all_roots=all_roots).to_json(), place)
     except MaintenanceError as error:
         code, message, exit_code = explain(error)
         say(message)
@@ -52,21 +49,6 @@ def _one(place: Place, location: str, all_roots: bool, codes: list[int]) -> Mapp
         return {"table": location, "error": {"code": code, "message": message}}
     codes.append(_code(document))
     return document
-
-
-def _with_options(document: Mapping[str, Any], place: Place) -> Mapping[str, Any]:
-    """Return a document whose commands include the options of this call, such as its policy."""
-    findings = [{**found, "mend": _with_words(found["mend"], place)} for found in document["findings"]]
-    return {**document, "findings": findings}
-
-
-def _with_words(mend: str, place: Place) -> str:
-    before, program, rest = mend.partition("lakesweep ")
-    if not program or (before and not before.endswith(f"; {OTHERWISE}: ")):
-        return mend
-    names = ("control", "local_control", "endpoint_url", "region")
-    given = place.words(*(names if rest.split()[0] in _READING else ("policy", *names)))
-    return f"{mend} {shlex.join(given)}" if given else mend
 
 
 def _code(document: Mapping[str, object]) -> int:

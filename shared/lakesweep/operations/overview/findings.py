@@ -8,6 +8,7 @@ from lakesweep.errors import FormatError, RefusedError
 from lakesweep.model.overview import Finding, Severity
 from lakesweep.model.roots import MAIN
 from lakesweep.operations.inspect.check.retention import retention_findings
+from lakesweep.operations.inspect.check.roots import schema_findings
 from lakesweep.operations.inspect.check.table import (
     hint_findings,
     history_findings,
@@ -23,12 +24,15 @@ from lakesweep.runs.fleet import limited, may_delete
 from lakesweep.runs.parameters.retention_options import ExpireArguments, is_stated
 from lakesweep.runs.view import TableView
 from lakesweep.table.documents import read_schema
+from lakesweep.table.reach.live_set import Wholeness
 from lakesweep.table.reach.missing import Missing
 
 SEVERITIES: Mapping[str, Severity] = {
     "lost_history": "act",
     "damaged_root": "act",
     "missing_files": "act",
+    "lost_schema": "act",
+    "lost_changelog": "act",
     "commit_replaced": "act",
     "wrong_hint": "act",
     "unfinished_plan": "act",
@@ -115,6 +119,20 @@ def _damage(known: Known) -> Iterator[Finding]:
         yield _finding("files_may_be_expiring" if missing.may_be_expiring else "missing_files", says, check)
     for says in replace(missing, files=()).warnings():
         yield _finding("files_not_known", says, check)
+    found, schemas = known.judging.found, dict[tuple[str, int], str]()
+    by_branch = {name: {each.name for each in own.schemas} for name, own in found.listing.branches.items()}
+    for root in known.judging.roots:
+        ref, schema_id = root.ref, root.snapshot.schema_id
+        if by_branch[ref.branch] and str(schema_id) not in by_branch[ref.branch]:
+            schemas.setdefault((ref.branch, schema_id), ref.path)
+    for (_, schema_id), path in schemas.items():
+        yield _finding("lost_schema", f"{path} needs schema {schema_id}, which does not exist", check)
+    unless_tagged = Wholeness(table.store, found.listing, frozenset())
+    lost = [path for path in live.incomplete if unless_tagged.is_strict(found.roots[path], "changelog")]
+    if lost:
+        count = "1 snapshot has" if len(lost) == 1 else f"{len(lost)} snapshots have"
+        says = f"{count} lost their changelog, so streaming readers fail there; {lost[0]}: {live.incomplete[lost[0]]}"
+        yield _finding("lost_changelog", says, check)
 
 
 def _checked(known: Known) -> Iterator[Finding]:
@@ -122,6 +140,7 @@ def _checked(known: Known) -> Iterator[Finding]:
     table, listing, facts = known.judging.table, known.judging.found.listing, known.facts
     location = table.ref.location
     yield from (_of_check(location, each) for each in history_findings(table, listing))
+    yield from (_of_check(location, each, "lost_schema") for each in schema_findings(table, listing))
     for name, branch in listing.branches.items():
         if not branch.schemas:
             continue
@@ -198,10 +217,10 @@ def _figures(known: Known) -> Iterator[Finding]:
             )
     count, pinned = known.forever
     if pinned and pinned >= MUCH * known.bytes:
-        tags = "1 tag has" if count == 1 else f"{count} tags have"
+        tags, keep = ("1 tag has", "keeps") if count == 1 else (f"{count} tags have", "keep")
         yield _finding(
             "tags_pin",
-            f"{tags} no time to live and alone keep {pinned * 100 // known.bytes} % of the table's bytes",
+            f"{tags} no time to live and alone {keep} {pinned * 100 // known.bytes} % of the table's bytes",
             command("tags", location, executes=False),
         )
     if known.judging.stores.external_roots:

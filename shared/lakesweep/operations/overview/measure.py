@@ -27,8 +27,8 @@ from lakesweep.operations.overview.reading import SecondListing, read_documents,
 from lakesweep.runs.session import Table
 from lakesweep.storage.listing import PARALLEL, list_all
 from lakesweep.storage.open import noncurrent_versions
-from lakesweep.storage.store import Store
-from lakesweep.storage.together import begun, waits
+from lakesweep.storage.store import Page, Store
+from lakesweep.storage.together import begun, both, waits
 from lakesweep.storage.versions import Noncurrent
 from lakesweep.table.documents import read_consumers, read_schema
 from lakesweep.table.reach.holders import Holders
@@ -133,8 +133,9 @@ def _noncurrent(store: Store, *, versions: bool) -> tuple[Noncurrent | None, str
 def _walk(table: Table, facts: Facts) -> _Walked:
     own = main_of(facts.listing)
     with closing(list_all(table.store, "", parallel=PARALLEL)) as pages:
-        first = tuple(islice(pages, 1)) if waits(table.store) else ()  # the others arrive meanwhile
-        read_documents(table.store, facts.listing)
+        first: tuple[Page, ...] = ()
+        if waits(table.store):  # The other pages arrive while metadata are read.
+            first, _ = both(lambda: tuple(islice(pages, 1)), lambda: read_documents(table.store, facts.listing))
         schema = read_schema(table.store, own)
         judging = judge_listed(table, facts.listing, facts.now_ms)
         refuse_vanished(table.store.location, facts.listing, judging.found.roots)

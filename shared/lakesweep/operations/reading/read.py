@@ -1,6 +1,6 @@
 """`read`: the rows of one version, read on this machine. The table is not changed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
@@ -14,7 +14,6 @@ from lakesweep.operations.reading.arrow import missing_file, read_split, stores_
 from lakesweep.operations.reading.targets import STREAM, opened
 from lakesweep.runs.session import Table
 from lakesweep.storage.together import waits
-from lakesweep.table.stores import TableStores
 
 _AT_ONCE = 8
 _HELD_ROWS = 10_000
@@ -91,37 +90,60 @@ def write_rows(
         FormatError: A file is damaged. A stream has some of the rows then, a file none.
         StorageError: A read or write failed.
     """
-    stores = stores_of(plan, table.store, table.open_store)
     missing: list[str] = []
-    on_missing = (lambda file: missing.append(file.path)) if allows_missing else None
     rows = 0
     with opened(to, plan, emit) as target, protect(plan) as tag:
         is_held = to == STREAM and limit is not None and limit <= _HELD_ROWS
         if to == STREAM and not allows_missing and not is_held:
-            _check_present(stores, plan)
+            check_present(table, plan)
         held: list[tuple[int, Any]] = []
-        splits = plan.splits if limit != 0 else ()
-        # The order of the splits is kept for the names of files alone: nothing depends on which request is sent first.
-        found = read_ahead(
-            splits,
-            lambda split: read_split(stores, plan, split, on_missing=on_missing),
-            in_threads=waits(table.store) and len(splits) > 1,
-        )
-        with closing(found):
-            for number, batch in found:
-                part = batch if limit is None else batch.slice(0, limit - rows)
+        with closing(rows_of(table, plan, limit=limit, missing=missing if allows_missing else None)) as found:
+            for number, part in found:
                 rows += part.num_rows
                 if is_held:
                     held.append((number, part))
                 else:
                     target.write(number, part)
-                if rows == limit:
-                    break
-        if limit is None and not missing:
-            check_rows(plan, rows)
         for number, part in held:
             target.write(number, part)
     return ReadRows(plan, to, rows, tuple(missing), tag)
+
+
+def rows_of(
+    table: Table, plan: ReadPlan, *, limit: int | None = None, missing: list[str] | None = None
+) -> Generator[tuple[int, Any], None, None]:
+    """Yield the rows of a plan, as record batches with the number of their split. Close it if it is not taken whole.
+
+    Args:
+        table: The table of the plan.
+        plan: The plan.
+        limit: The most rows; `None` for all.
+        missing: Takes the paths of data files that do not exist, which are left out; `None`: such a file is an error.
+
+    Raises:
+        RefusedError: As `read_split`.
+        FormatError: A file is damaged, or there are fewer rows than metadata tell, or more.
+        StorageError: A read failed.
+    """
+    stores = stores_of(plan, table.store, table.open_store)
+    on_missing = None if missing is None else lambda file: missing.append(file.path)
+    rows = 0
+    splits = plan.splits if limit != 0 else ()
+    # The order of the splits is kept for the names of files alone: nothing depends on which request is sent first.
+    found = read_ahead(
+        splits,
+        lambda split: read_split(stores, plan, split, on_missing=on_missing),
+        in_threads=waits(table.store) and len(splits) > 1,
+    )
+    with closing(found):
+        for number, batch in found:
+            part = batch if limit is None else batch.slice(0, limit - rows)
+            rows += part.num_rows
+            yield number, part
+            if rows == limit:
+                return
+    if limit is None and not missing:
+        check_rows(plan, rows)
 
 
 def check_rows(plan: ReadPlan, rows: int) -> None:
@@ -139,8 +161,14 @@ def check_rows(plan: ReadPlan, rows: int) -> None:
         )
 
 
-def _check_present(stores: TableStores, plan: ReadPlan) -> None:
-    """Make sure that every data file exists."""
+def check_present(table: Table, plan: ReadPlan) -> None:
+    """Make sure that every data file exists.
+
+    Raises:
+        RefusedError: One does not.
+        StorageError: A request failed.
+    """
+    stores = stores_of(plan, table.store, table.open_store)
 
     def check(file: ReadFile) -> None:
         store, key = stores.resolve(file.path)

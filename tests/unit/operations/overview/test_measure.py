@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -15,6 +16,8 @@ from lakesweep.operations.inspect.show import summarise
 from lakesweep.operations.overview.measure import measure, remembered
 from lakesweep.runs.parameters.time_travel import Version
 from lakesweep.runs.session import Table
+from lakesweep.storage.local.store import LocalStore
+from tests.support.fixture_tables import TABLE_NAMES
 from tests.support.histories import Commit, build, histories
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
@@ -192,3 +195,13 @@ def test_a_hostile_name(name: str) -> None:
     store = store_at()
     build(store, [ONE])
     assert measure(Maintainer(store).table, name).overview.name == name
+
+
+@pytest.mark.parametrize("name", TABLE_NAMES)
+def test_the_figures_of_real_tables(fixtures_dir: Path, name: str) -> None:
+    """Whatever engines wrote."""
+    table = Maintainer(LocalStore(str(fixtures_dir / "tables" / name))).table
+    found = overview(table)
+    assert_explained(found, table)
+    if not any(each.code in ("damaged_root", "missing_files") for each in found.findings):
+        assert_shown(found, table)

@@ -1,13 +1,12 @@
 """The documents of `audit verify` and `runs`: for one table, or for all tables of a control location."""
 
 import dataclasses
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakesweep.api.opening import open_table, plan_keys, require_control
+from lakesweep.api.opening import open_table, plan_keys, require_control, stated_control
+from lakesweep.api.place import Place, moved
 from lakesweep.api.stored import list_runs
-from lakesweep.cli.options import Place
 from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.tables import is_control_location, known_tables
 from lakesweep.control.audit.verify import Audit, audit
@@ -43,13 +42,13 @@ def audit_of(place: Place) -> Document:
         UsageError: Neither a table nor a control location is given.
     """
     if not place.table:
-        stated = place.control or os.environ.get("LAKESWEEP_CONTROL")
+        stated = stated_control(place)
         if not stated:
             raise UsageError(
                 "audit verify: expected a table, a control location, --control or $LAKESWEEP_CONTROL",
                 code="control_missing",
             )
-        place = dataclasses.replace(place, table=stated)
+        place = moved(place, table=stated)
     control = control_store(place)
     if control is None:
         area = require_control(open_table(place))
@@ -89,7 +88,7 @@ def runs_of_all(place: Place, control: Store, limit: int, since_ms: int | None) 
         if known.area is None:
             problems.append(f"{known.key}: {_UNKNOWN}; name the table")
             continue
-        each = dataclasses.replace(place, table=known.area.table, control=control.location, local_control=True)
+        each = moved(place, table=known.area.table, control=control.location, local_control=True)
         try:
             table = open_table(each)
             listed = list_runs(table, limit)

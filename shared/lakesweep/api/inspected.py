@@ -1,0 +1,298 @@
+"""What can be read of a table without changing it: its roots, files and rows, and its runs and plans."""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Unpack
+
+from lakesweep.api.arguments import Past, VersionArguments, located, past_ms, required, time_text, typed, version_of
+from lakesweep.api.calling import Caller, Settings, read_document, speaking
+from lakesweep.api.results import Document
+from lakesweep.errors import UsageError
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    import pyarrow
+
+    from lakesweep.api.rows import PlannedRows
+    from lakesweep.runs.session import Table as OpenedTable
+
+
+class ReadableTable:
+    """A table that is only read. `Table` has the calls that change it."""
+
+    __slots__ = ("_caller", "_place")
+
+    def __init__(self, place: Settings, caller: Caller) -> None:
+        """Name a table; see `Table`."""
+        self._place, self._caller = place, caller
+
+    def show(
+        self,
+        *,
+        pinned: bool = False,
+        with_deletion_vectors: bool = False,
+        levels: bool = False,
+        **version: Unpack[VersionArguments],
+    ) -> Document:
+        """Show roots, retention and oddities, and one version if an argument names it.
+
+        Args:
+            pinned: Also measure, in bytes, live files and what consumers, branches and tags hold. Reads more.
+            with_deletion_vectors: Count deleted rows by partition. Reads more.
+            levels: With a primary key: sorted runs and waiting files of each bucket. Reads more.
+            version: See `VersionArguments`.
+        """
+
+        def read(table: "OpenedTable") -> Mapping[str, Any]:
+            from lakesweep.operations.inspect.show import summarise
+
+            chosen, falls_back = version_of(version)
+            return summarise(
+                table,
+                chosen,
+                pinned=bool(pinned),
+                by_partition=bool(with_deletion_vectors),
+                levels=bool(levels),
+                falls_back_to_tags=falls_back,
+            ).to_json()
+
+        return self._read(read)
+
+    def files(
+        self, *, with_deletion_vectors: bool = False, positions: bool = False, **version: Unpack[VersionArguments]
+    ) -> Document:
+        """List the data files of one version below `files`: path, bytes, rows, level.
+
+        Args:
+            with_deletion_vectors: Say how many rows of each file are deleted, and where the vector lies.
+            positions: Also list the deleted rows, from 0.
+            version: See `VersionArguments`; by default the latest snapshot.
+        """
+
+        def read(table: "OpenedTable") -> Mapping[str, Any]:
+            from lakesweep.operations.inspect.files import list_files
+
+            chosen, falls_back = version_of(version)
+            return list_files(
+                table,
+                chosen,
+                falls_back_to_tags=falls_back,
+                with_vectors=bool(with_deletion_vectors),
+                with_positions=bool(positions),
+            ).to_json()
+
+        return self._read(read)
+
+    def explain(
+        self, file: "str | PathLike[str] | None" = None, *, older_than: Past | None = None, quarantine: Any = None
+    ) -> Document:
+        """Explain why an object exists, or what happened to it; without `file`, why the table's bytes are kept.
+
+        Args:
+            file: An object, relative to the table or as a full URI.
+            older_than: Cutoff of a scan for orphan files; by default a day ago.
+            quarantine: Quarantine of this table's scans, such as `1 d`, or a timedelta.
+
+        Raises:
+            RefusedError: Nothing is known about the object.
+        """
+        path = located("file", file)
+
+        def read(table: "OpenedTable") -> Mapping[str, Any]:
+            from lakesweep.operations.inspect.explain.file import ExplainArguments, explain_file
+            from lakesweep.operations.inspect.explain.table import explain_table
+            from lakesweep.runs.parameters.times import parse_span_ms
+
+            before_ms = past_ms("older_than", older_than, table.store.now_ms)
+            if path is None:
+                if quarantine is not None:
+                    raise UsageError("quarantine: expected with a file", code="bad_argument")
+                return explain_table(table, before_ms).to_json()
+            text = None if quarantine is None else time_text("quarantine", quarantine)
+            waits_ms = None if text is None else parse_span_ms(text, "quarantine", "d")
+            return explain_file(table, path, ExplainArguments(before_ms, waits_ms)).to_json()
+
+        return self._read(read)
+
+    def check(self, *, all_roots: bool = False) -> Document:
+        """Report below `findings` what is wrong with the table, and what mends it. `status` is `healthy` or `findings`.
+
+        Args:
+            all_roots: Check the data files of every root, not only of the newest snapshot of each branch.
+        """
+
+        def read(table: "OpenedTable") -> Mapping[str, Any]:
+            from lakesweep.api.mending import with_options
+            from lakesweep.operations.inspect.check.table import check_table
+
+            return with_options(check_table(table, all_roots=bool(all_roots)).to_json(), self._place)
+
+        return self._read(read)
+
+    def tags(self, *names: str, time_zone: str | None = None) -> Document:
+        """List the tags of the branch below `tags`, with snapshot and end of life.
+
+        Args:
+            names: Only these tags.
+            time_zone: Time zone of the tags' times, such as `Europe/Berlin`.
+        """
+        only, zone = tuple(required("tag", name, str) for name in names), typed("time_zone", time_zone, str)
+
+        def read(table: "OpenedTable") -> Mapping[str, Any]:
+            from lakesweep.operations.inspect.tags import list_tags
+
+            return list_tags(table, only, zone).to_json()
+
+        return self._read(read)
+
+    def branches(self, *, sizes: bool = False) -> Document:
+        """List the branches below `branches`: where each began, and what it contains.
+
+        Args:
+            sizes: Also say how many bytes each alone keeps. Reads the metadata of all roots.
+        """
+
+        def read(table: "OpenedTable") -> Mapping[str, Any]:
+            from lakesweep.operations.inspect.branches import list_branches
+
+            return list_branches(table, sizes=bool(sizes))
+
+        return self._read(read)
+
+    def read(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        time_zone: str = "UTC",
+        limit: int | None = None,
+        allow_missing: bool = False,
+        **version: Unpack[VersionArguments],
+    ) -> "pyarrow.Table":
+        """Read the rows of one version into memory. Needs the extra `read`.
+
+        Args:
+            columns: Names of the wanted columns, in this order; `None` for all.
+            where: Only rows of this condition, in Spark's SQL, such as `price > 10 AND day = '2026-01-31'`.
+            time_zone: Time zone of times in `where`.
+            limit: At most this many rows, any of them.
+            allow_missing: Leave out data files that do not exist. Then the rows are fewer than the version has.
+            version: See `VersionArguments`; by default the latest snapshot.
+
+        Returns:
+            A table with the columns in the order of the schema, or of `columns`, and no particular order of rows.
+
+        Raises:
+            UsageError: A column or the condition is not valid, or a package is missing.
+            RefusedError: The version does not exist, or its rows cannot be read.
+            FormatError: A file is damaged, or there are fewer rows than metadata tell, or more.
+        """
+        import pyarrow
+
+        from lakesweep.operations.reading.types import arrow_schema
+
+        with self._caller.listening(), speaking():
+            found = self._planned_rows(columns, where, time_zone, limit, version)
+            missing: list[str] | None = [] if allow_missing else None
+            with closing(found.rows(missing)) as batches:
+                return pyarrow.Table.from_batches(list(batches), schema=arrow_schema(found.plan.columns))
+
+    def read_batches(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        time_zone: str = "UTC",
+        limit: int | None = None,
+        allow_missing: bool = False,
+        **version: Unpack[VersionArguments],
+    ) -> "Generator[pyarrow.RecordBatch, None, None]":
+        """Read the rows of one version batch by batch, in bounded memory; see `read`.
+
+        The version is found and its files are listed before this returns. An error may follow after some batches, so
+        rows count only once the generator has ended. Close the generator if you do not take it whole.
+        """
+        with self._caller.listening(), speaking():
+            found = self._planned_rows(columns, where, time_zone, limit, version)
+        return self._spoken_rows(found, [] if allow_missing else None)
+
+    def plans(self, *, limit: int = 50) -> Document:
+        """List the newest stored plans below `plans`, newest first."""
+        most = required("limit", limit, int)
+
+        def read(table: "OpenedTable") -> Mapping[str, Any]:
+            from lakesweep.api.stored import list_plans
+
+            return list_plans(table, most)
+
+        return self._read(read)
+
+    def stored_plan(self, plan_id: str, *, files: bool = False) -> Document:
+        """Show a stored plan, who made it, and below `recheck` whether it still holds.
+
+        Args:
+            plan_id: Its id.
+            files: Also list below `files` every object that it deletes or writes.
+        """
+        known = required("plan_id", plan_id, str)
+
+        def read(table: "OpenedTable") -> Mapping[str, Any]:
+            from lakesweep.api.shown import load_shown
+
+            found = load_shown(table, known)
+            return found.document() | ({"files": list(found.files())} if files else {})
+
+        return self._read(read)
+
+    def runs(self, *, since: Past | None = None, limit: int = 20) -> Document:
+        """List the newest runs that changed the table below `runs`, newest first.
+
+        Args:
+            since: Only runs that began since then.
+            limit: At most this many.
+        """
+        most = required("limit", limit, int)
+
+        def read(table: "OpenedTable") -> Mapping[str, Any]:
+            from lakesweep.api.audited import runs_of_table
+
+            return runs_of_table(table, most, past_ms("since", since, table.store.now_ms))
+
+        return self._read(read)
+
+    def report(self, run_id: str) -> Document:
+        """Return the report of a run, as it is stored.
+
+        Raises:
+            RefusedError: There is no such run, or it has not ended.
+        """
+        known = required("run_id", run_id, str)
+
+        def read(table: "OpenedTable") -> Mapping[str, Any]:
+            from lakesweep.api.stored import stored_report
+
+            return stored_report(table, known)
+
+        return self._read(read)
+
+    def _read(self, read: Callable[["OpenedTable"], Mapping[str, Any]]) -> Document:
+        return read_document(self._caller, self._place, read)
+
+    def _planned_rows(
+        self,
+        columns: Sequence[str] | None,
+        where: str | None,
+        time_zone: str,
+        limit: int | None,
+        version: Mapping[str, Any],
+    ) -> "PlannedRows":
+        from lakesweep.api.rows import plan_rows
+
+        return plan_rows(self._caller.open(self._place), columns, where, time_zone, limit, version)
+
+    def _spoken_rows(
+        self, found: "PlannedRows", missing: list[str] | None
+    ) -> "Generator[pyarrow.RecordBatch, None, None]":
+        with speaking(), closing(found.rows(missing)) as batches:
+            yield from batches

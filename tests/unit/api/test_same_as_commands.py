@@ -1,0 +1,64 @@
+"""A call of the API returns what the command of the same name prints with `--json`: the code behind both is one."""
+
+from typing import Any
+
+import pytest
+
+from lakesweep import Document, Table
+from lakesweep.operations.registry import OPERATIONS
+from tests.unit.api.calls import ARGUMENTS, Lake, differences, silence, words_of
+from tests.unit.cli.command_line import call
+
+READ: dict[str, tuple[Any, ...]] = {
+    "show": (lambda table: table.show(pinned=True, snapshot=3), "show", "--pinned", "--snapshot", "3"),
+    "files": (lambda table: table.files(tag="kept"), "files", "--tag", "kept"),
+    "explain": (lambda table: table.explain(), "explain"),
+    "explain a file": (lambda table: table.explain("snapshot/snapshot-2"), "explain", "snapshot/snapshot-2"),
+    "check": (lambda table: table.check(all_roots=True), "check", "--all-roots"),
+    "tags": (lambda table: table.tags("kept", time_zone="UTC"), "tags", "--tag", "kept", "--time-zone", "UTC"),
+    "branches": (lambda table: table.branches(sizes=True), "branches", "--sizes"),
+    "plans": (lambda table: table.plans(limit=3), "plans", "--limit", "3"),
+    "runs": (lambda table: table.runs(since="1 d"), "runs", "--since", "1 d"),
+}
+
+
+def test_every_operation_has_an_example() -> None:
+    assert set(ARGUMENTS) == set(OPERATIONS)
+    own = {"operation", "execute", "check", "self"}
+    assert not [name for each in OPERATIONS.values() for name in own & each.signature.arguments]
+
+
+@pytest.mark.parametrize("execute", [False, True], ids=["plan", "run"])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_operation(lake: Lake, operation: str, execute: bool, capfd: pytest.CaptureFixture[str]) -> None:
+    arguments = lake.arguments(operation)
+    words = [*words_of(operation, arguments), *(["--execute"] if execute else [])]
+    answer = call(operation, lake.table, *words, "--control", lake.control, "--json")
+    lake.reset()
+    with silence(capfd):
+        report = Table(lake.table, control=lake.control).run(operation, execute=execute, check=False, **arguments)
+    assert not list(differences(report.to_json(), answer.document))
+    assert report.exit_code == answer.exit_code
+    assert report.ok == (answer.exit_code == 0)
+    assert report.operation in repr(report)
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_reading_command(lake: Lake, name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    read, command, *words = READ[name]
+    place = [] if command in ("show", "files", "tags") else ["--control", str(lake.control)]
+    answer = call(command, lake.table, *words, *place, "--json")
+    with silence(capfd):
+        found = read(Table(lake.table, control=lake.control))
+    assert isinstance(found, Document)
+    assert not list(differences(found.to_json(), answer.document))
+
+
+def test_a_stored_plan_and_a_report(lake: Lake) -> None:
+    table = Table(lake.table, control=lake.control)
+    plan_id = table.plan("expire-snapshots", retain_max=2).plan_id
+    assert plan_id is not None
+    told = call("plans", lake.table, plan_id, "--files", "--control", lake.control, "--json").document
+    assert table.stored_plan(plan_id, files=True).to_json() == told
+    told = call("report", lake.table, lake.run_id, "--control", lake.control, "--json").document
+    assert table.report(lake.run_id).to_json() == told
