@@ -192,8 +192,8 @@ def _implied_delta(root: Root, successor: Root, bases: Mapping[str, ListContent]
     """
     ours, theirs = root.snapshot, successor.snapshot
     base, longer = bases[ours.base_manifest_list], bases[theirs.base_manifest_list]
-    if isinstance(base, Unreadable) or isinstance(longer, Unreadable) or len(longer) <= len(base):
-        return None
+    if isinstance(base, Unreadable) or isinstance(longer, Unreadable) or len(longer) <= len(base) or not base:
+        return None  # every list begins like an empty one, also one whose manifests were merged
     if (
         longer[: len(base)] != base
         or ours.delta_manifest_list_size is None
