@@ -41,6 +41,7 @@ from lakesweep.cli.inspect.explain import explain
 from lakesweep.cli.inspect.files import files
 from lakesweep.cli.inspect.read import read
 from lakesweep.cli.inspect.show import show
+from lakesweep.cli.simulate import simulate
 from lakesweep.cli.terminal.output import explain_usage, for_people, print_lines, say, unwritten
 from lakesweep.errors import MaintenanceError, TerminatedError, stop_exit_code, stopped_by
 from lakesweep.storage import stops
@@ -52,6 +53,7 @@ COMMANDS = (
     explain,
     check,
     doctor,
+    simulate,
     expiry.maintain,
     expiry.expire_snapshots,
     expiry.expire_changelogs,

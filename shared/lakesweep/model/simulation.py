@@ -27,6 +27,10 @@ class Rules:
     retain_max: int | None
     """`None`: no maximum."""
     time_retained_ms: int
+    min_snapshots: int | None = None
+    """The fleet policy keeps the newest this many, whatever the rules above say; `None`: it states no minimum."""
+    min_time_retained_ms: int | None = None
+    """The fleet policy keeps what is younger than this; `None`: it states no minimum."""
     tag_rules: tuple[str, ...] = ()
     """Calendar rules for tags, such as `keep_daily 7`, the fleet policy's included."""
 
@@ -51,6 +55,12 @@ class Amount:
     """What storing these bytes costs in a month."""
 
 
+Outcome = Literal["kept", "holds_back", "protected", "lost"]
+"""`kept`: the rules keep its snapshot anyway. `holds_back`: only the consumer keeps snapshots. `protected`: the
+protection of the commit user keeps snapshots. `lost`: its snapshot is gone or would expire. Then a reader cannot
+continue there, and a writer that restarts commits recovered data again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reader:
     """A consumer, or a streaming commit user, and what a case would do to its snapshot."""
@@ -59,10 +69,7 @@ class Reader:
     name: str
     snapshot_id: int
     """The next snapshot of a consumer, the last one of a commit user."""
-    outcome: Literal["kept", "holds_back", "protected", "lost"]
-    """`kept`: the rules keep its snapshot anyway. `holds_back`: only the consumer keeps snapshots. `protected`: the
-    protection of the commit user keeps snapshots. `lost`: its snapshot is gone or would expire. Then a reader cannot
-    continue there, and a writer that restarts commits recovered data again."""
+    outcome: Outcome
     snapshots: int = 0
     """Snapshots that this one alone would hold back."""
     bytes: int = 0

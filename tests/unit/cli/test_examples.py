@@ -71,6 +71,7 @@ SHOWN = {
     "explain": r"bucket-0/data-|manifest/manifest-|tag-month-end|^live ",
     "check": r"lakesweep maintain",
     "doctor": r"^ok +control ",
+    "simulate": r"^present policy +|\"present policy\"",
     "tags": r"month-end",
     "branches": r"trial",
     "plans": PLAN,

@@ -1,8 +1,10 @@
 """Generated pages are what the declarations make them."""
 
 from dataclasses import fields
+from typing import get_args
 
 from benchmarks import reference
+from lakesweep.model.simulation import Case, Outcome, Simulation, TableSimulation
 from lakesweep.operations.inspect.explain.explanation import Explanation
 from lakesweep.operations.inspect.explain.table import TableShares
 from lakesweep.operations.inspect.table_summary import TableSummary
@@ -44,6 +46,10 @@ def test_described_keys_are_those_of_the_documents() -> None:
     assert described("explain_file") <= {each.name for each in fields(Explanation)}
     shares = set(TableShares("", 0, 0, 0, (), None).to_json())
     assert described("explain_table") <= shares
+    assert described("simulate") <= {each.name for each in fields(Simulation)}
+    of_case = {each.name for kind in (Case, TableSimulation) for each in fields(kind)}
+    assert described("simulate_table") <= of_case
+    assert described("reader_outcomes") == set(get_args(Outcome))
 
 
 def test_every_parameter_of_an_operation_is_on_the_page() -> None:

@@ -96,7 +96,7 @@ def plan_expire_snapshots(table: Table, arguments: ExpireArguments, view: TableV
     others = view.other_documents(root.ref.path for root in roots)
     expiring = [root for root in roots if root.ref.id in frozenset(chosen.expired)]
     staying = [root for root in roots if root.ref.id not in frozenset(chosen.expired)]
-    lifecycle = _lifecycle_of(options)
+    lifecycle = lifecycle_of(options)
     coupled = lifecycle is Lifecycle.COUPLED
     release = plan_release(
         view,
@@ -186,7 +186,7 @@ def _own_snapshots(view: TableView, known: Iterable[Root]) -> tuple[Root, ...]:
     return tuple(found[ref.path] for ref in view.own.snapshots)
 
 
-def _lifecycle_of(options: Mapping[str, str]) -> Lifecycle:
+def lifecycle_of(options: Mapping[str, str]) -> Lifecycle:
     """Return how long the changes of a snapshot stay readable, by a table's options.
 
     The arguments of a call do not change that, since readers use the table's options to find changelogs.

@@ -1,1 +1,1 @@
-"""What other retention policies would keep, over the real history of a table. This changes nothing."""
+"""What tables would keep under other rules."""

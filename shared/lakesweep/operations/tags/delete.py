@@ -143,7 +143,7 @@ def plan_removal(view: TableView, own: OwnTags, going: Mapping[str, str], option
         damage = {**damage_findings(view, References(), damaged), **lost}
         return Release(documents, warnings=(*warnings_of(lost), *why), damage=damage)
     _refuse_unreadable(view, own)
-    chosen, warnings = _one_each(own, at_stake)
+    chosen, warnings = one_each(own, at_stake)
     release = plan_release(
         view,
         chosen,
@@ -176,7 +176,7 @@ def _refuse_unreadable(view: TableView, own: OwnTags) -> None:
         )
 
 
-def _one_each(own: OwnTags, at_stake: Mapping[int, Sequence[str]]) -> tuple[tuple[Root, ...], tuple[str, ...]]:
+def one_each(own: OwnTags, at_stake: Mapping[int, Sequence[str]]) -> tuple[tuple[Root, ...], tuple[str, ...]]:
     """Return one tag for each snapshot id. If tags of one id differ, after a rollback, they free no files."""
     chosen, warnings = [], []
     for snapshot_id, names in at_stake.items():

@@ -1,0 +1,1 @@
+"""Which snapshots a policy keeps at which time, and what their files sum up to."""

@@ -1,0 +1,73 @@
+"""What a simulation foretells is there after the expiry, on random tables."""
+
+from typing import Any
+
+import pytest
+
+from lakesweep.model.policy import INT_MAX, KeepRules
+from lakesweep.operations.retention.expire_snapshots import plan_expire_snapshots
+from lakesweep.operations.simulation.policies import Policy
+from lakesweep.runs.parameters.age import Age
+from lakesweep.runs.parameters.retention_options import ExpireArguments
+from tests.support.simulated_tables import SimulatedWorld, random_table
+from tests.support.world import HOUR_MS
+
+PRESENT = Policy("present policy")
+POLICIES = (
+    PRESENT,
+    Policy("the newest", retain_max=1, retain_min=1),
+    Policy("three", retain_max=3, retain_min=2),
+    Policy("5 h", retain_max=INT_MAX, retain_min=1, older_than=Age(5 * HOUR_MS)),
+    Policy("a user", retain_max=1, retain_min=1, protect_commit_users=("u1",)),
+    Policy("one tag", retain_max=2, retain_min=1, keep=(KeepRules("*", last=1),)),
+)
+
+
+def expire(world: SimulatedWorld, policy: Policy) -> None:
+    """Apply a policy by the commands that a person would call."""
+    limits = policy.limits(world.now_ms)
+    world.run("expire-tags", **({"pattern": "*", "keep_last": 1} if policy.keep else {}))
+    arguments: dict[str, Any] = {"retain_max": limits.retain_max, "retain_min": limits.retain_min}
+    if limits.older_than_ms is not None:
+        arguments["older_than"] = str(limits.older_than_ms)
+    if limits.protect_commit_users:
+        arguments["protect_commit_user"] = list(limits.protect_commit_users)
+    world.run("expire-snapshots", max_deletes=INT_MAX, **arguments)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_bytes_are_there_after_the_expiry(seed: int) -> None:
+    """Of each of several policies, on a copy of the table."""
+    world = random_table(seed)
+    found = world.simulate(*POLICIES)
+    there = world.counted()
+    assert (found.now.bytes, found.now.data_files + found.now.metadata_files) == (sum(there.values()), len(there))
+    for policy, case in zip(POLICIES, found.cases, strict=True):
+        copy = world.copy()
+        expire(copy, policy)
+        left = copy.counted()
+        assert case.kept.bytes == sum(left.values()), policy.name
+        assert case.kept.data_files + case.kept.metadata_files == len(left), policy.name
+        assert case.kept.snapshots == len(copy.ids()), policy.name
+        assert case.kept.tags == len(copy.keys("tag/")), policy.name
+        assert case.oldest_snapshot_id == copy.ids()[0], policy.name
+        assert case.kept.bytes + case.deleted.bytes == found.now.bytes
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_present_policy_deletes_what_an_expiry_plans_now(seed: int) -> None:
+    """Without the limit of one run, and without the expiry of tags."""
+    world = random_table(seed)
+    maintainer = world.maintainer()
+    maintainer.run("expire-tags")
+    world.forget_what_is_gone()
+    (case,) = world.simulate(PRESENT).cases
+    plan = plan_expire_snapshots(maintainer.table, ExpireArguments(max_deletes=INT_MAX))
+    there = world.counted()
+    deleted = [delete.path for delete in plan.deletes]
+    puts = sum(action.kind == "changelog_document" for action in plan.actions if action not in plan.deletes)
+    assert case.deleted.snapshots == len(plan.header.snapshots["expired"])  # type: ignore[arg-type]
+    assert case.deleted.data_files + case.deleted.metadata_files == len(deleted) - puts
+    documents = [path for path in deleted if path.startswith("snapshot/")] if puts else []
+    assert case.deleted.bytes == sum(there[path] for path in deleted if path not in documents)
+    assert not case.deleted.tags
