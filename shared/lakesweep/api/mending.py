@@ -13,11 +13,12 @@ _READING = ("plans", "runs")
 
 def with_options(document: Mapping[str, Any], place: Place) -> Mapping[str, Any]:
     """Return a document whose commands include the options of this call, such as its policy."""
-    findings = [{**found, "mend": _with_words(found["mend"], place)} for found in document["findings"]]
+    findings = [{**found, "mend": with_words(found["mend"], place)} for found in document["findings"]]
     return {**document, "findings": findings}
 
 
-def _with_words(mend: str, place: Place) -> str:
+def with_words(mend: str, place: Place) -> str:
+    """Return a command with the options of a call, such as its policy."""
     before, program, rest = mend.partition("lakesweep ")
     if not program or (before and not before.endswith(f"; {OTHERWISE}: ")):
         return mend

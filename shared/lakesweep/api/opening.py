@@ -17,6 +17,7 @@ from pathlib import Path
 from lakesweep.api.place import Place, given
 from lakesweep.control.area import ControlArea, area_of, check_apart
 from lakesweep.control.noticed import NoticingStore
+from lakesweep.control.overviews import ROOT as OVERVIEWS
 from lakesweep.control.seal import Sealer, keys_of
 from lakesweep.errors import UsageError
 from lakesweep.model.paths.stays import Allowance
@@ -98,6 +99,23 @@ def open_table(
     from lakesweep.api.engines import with_backends
 
     return with_backends(opened_table, place, settings)
+
+
+def overviews_area(place: Place, folder: str, counter: RequestCounter) -> ControlArea | None:
+    """Return where overviews of the tables of a folder are remembered; `None`: nowhere. This sends no request.
+
+    Raises:
+        UsageError: The control location is on this machine and the folder in S3, or a plan key is not valid.
+    """
+    location = parse_location(folder)
+    control = control_location(place, location)
+    if control is None or os.environ.get("LAKESWEEP_NO_CACHE"):
+        return None
+    settings = StoreSettings(endpoint_url=place.endpoint_url, region=place.region)
+    store, tables = (
+        open_store(each, counter=counter, settings=settings) for each in (parse_location(control), location)
+    )
+    return replace(area_of(store, tables, OVERVIEWS), sealer=plan_keys())
 
 
 def who_calls(place: Place, *locations: str) -> Callable[[], Who]:

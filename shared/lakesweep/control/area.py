@@ -65,7 +65,8 @@ class ControlArea:
     table: str
     """The table's normalised location."""
     root: str = "tables"
-    """`tables` has documents to keep; `scans` has those that a scan on Spark needs until it ends."""
+    """`tables` has documents to keep; `scans` has those that a scan on Spark needs until it ends. `overviews` has what
+    overviews of the tables of a folder measured; its `table` is the folder."""
     endpoint: str = ""
     """The endpoint of the table's S3, if it is not AWS and the control location is outside S3: two such services may
     have buckets of one name. A control location in S3 lies in the same S3 as the table, so it needs no endpoint."""

@@ -197,6 +197,8 @@ class Overview:
     totals: Totals
     tables: tuple[TableOverview, ...] = ()
     """The one on which a person should act first is first."""
+    skipped: int = 0
+    """Folders of databases that are no tables."""
     requests: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 

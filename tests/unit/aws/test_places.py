@@ -1,6 +1,6 @@
 """Where tours look for tables."""
 
-from lakesweep.aws.places import places_below
+from lakesweep.runs.table_folders import places_below
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 

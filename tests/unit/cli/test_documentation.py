@@ -186,5 +186,5 @@ def test_examples_are_json() -> None:
     import json
 
     examples = re.findall(r"```json\n(.*?)```", DOCUMENT, flags=re.DOTALL)
-    assert len(examples) == 19
+    assert len(examples) == 20
     assert tuple(json.loads(examples[0])) == KEYS

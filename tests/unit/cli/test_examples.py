@@ -65,6 +65,7 @@ BEFORE = {
 }
 """Command -> what is run before it, so that there is a plan or a run."""
 SHOWN = {
+    "overview": r"^total +1 table, |\"totals\"",
     "show": r"^snapshots +17, 20 |^version +snapshot 29: |\"branch\": \"rt\"",
     "files": r"bucket-0/data-",
     "read": r"^\{\"id\": 2, .*\"eu\"|^snapshot 2, .*: 2 rows to orders",
@@ -206,6 +207,7 @@ def scene(
     words: tuple[str, ...] = ()
     (tmp_path / "ops").mkdir()
     (tmp_path / "forget.sql").write_text("id = 2")
+    (tmp_path / "tables.txt").write_text(str(folder))
     is_on_s3 = any(word.startswith("s3://") for word in shlex.split(example))
     if request.param == "s3" and not is_on_s3:
         pytest.skip("the example is of a table in a folder")

@@ -1,13 +1,17 @@
 """Generated pages are what the declarations make them."""
 
+import json
 from dataclasses import fields
 from typing import get_args
 
 from benchmarks import reference
+from lakesweep.format.codec import from_json, to_json
+from lakesweep.model.overview import Overview, TableOverview
 from lakesweep.model.simulation import Case, Outcome, Simulation, TableSimulation
 from lakesweep.operations.inspect.explain.explanation import Explanation
 from lakesweep.operations.inspect.explain.table import TableShares
 from lakesweep.operations.inspect.table_summary import TableSummary
+from lakesweep.operations.overview.findings import SEVERITIES
 from lakesweep.runs.parameters.signatures import SIGNATURES
 
 WORDS = reference.words()
@@ -50,6 +54,16 @@ def test_described_keys_are_those_of_the_documents() -> None:
     of_case = {each.name for kind in (Case, TableSimulation) for each in fields(kind)}
     assert described("simulate_table") <= of_case
     assert described("reader_outcomes") == set(get_args(Outcome))
+    assert described("overview") == {each.name for each in fields(Overview)}
+    assert described("overview_table") == {each.name for each in fields(TableOverview)}
+    findings = {code: severity for code, (severity, _) in WORDS["overview_findings"]["rows"].items()}
+    assert findings == SEVERITIES
+
+
+def test_the_example_of_an_overview_is_one() -> None:
+    """With every key of the document."""
+    example = json.loads((reference.TEMPLATES / "overview.json").read_text(encoding="utf-8"))
+    assert to_json(from_json(Overview, example, "overview.json")) == example
 
 
 def test_every_parameter_of_an_operation_is_on_the_page() -> None:

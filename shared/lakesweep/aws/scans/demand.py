@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lakesweep.aws.messages import OrphanScan
-from lakesweep.aws.places import looks_like_table, places_below
+from lakesweep.aws.places import looks_like_table
 from lakesweep.aws.runtime import Runtime
 from lakesweep.aws.scans.result import ScanResult
 from lakesweep.errors import RefusedError, UsageError
@@ -12,6 +12,7 @@ from lakesweep.model.roots import MAIN
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.session import Table
+from lakesweep.runs.table_folders import places_below
 
 MAX_TABLES = 500
 """Most tables of a folder in one invocation. An answer has room for this many."""

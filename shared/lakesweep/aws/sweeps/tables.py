@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from lakesweep.aws.messages import OrphanSweep, Sweep, TagSweep
-from lakesweep.aws.places import TableFolder, places_of, visit
+from lakesweep.aws.places import places_of, visit
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.errors import MaintenanceError, OutOfTimeError
 from lakesweep.model.fleet_policy import FleetPolicy
 from lakesweep.model.roots import MAIN
 from lakesweep.runs.fleet import may_delete, read_policy, rule_of, ruling_in
 from lakesweep.runs.session import Table
+from lakesweep.runs.table_folders import TableFolder
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.wrappers.deadline import Deadline

@@ -14,6 +14,7 @@ from lakesweep.format.schema import TableSchema
 from lakesweep.model.overview import Bytes, TableOverview
 from lakesweep.model.prices import storage_usd
 from lakesweep.model.roots import Root
+from lakesweep.model.safety import GRAIN_MS
 from lakesweep.operations.inspect.explain.counting import Counting, kinds_by_name
 from lakesweep.operations.inspect.judging import Judging, judge_listed
 from lakesweep.operations.lifetimes.lifetimes import Lifetimes
@@ -75,7 +76,7 @@ def remembered(table: Table, earlier: Measured, *, versions: bool = True) -> Mea
         MaintenanceError: A request failed.
     """
     facts = facts_of(table)
-    if facts.now_ms >= earlier.holds_until_ms or facts.now_ms < earlier.overview.measured_ms:
+    if facts.now_ms >= earlier.holds_until_ms or facts.now_ms < earlier.overview.measured_ms - GRAIN_MS:
         return None
     if facts.fingerprint(versions=versions) != earlier.fingerprint:
         return None

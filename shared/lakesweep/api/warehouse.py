@@ -1,0 +1,42 @@
+"""Open the tables of a warehouse, in this process or in others."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakesweep.api.opening import control_location, open_table, overviews_area
+from lakesweep.api.place import given
+from lakesweep.control.area import ControlArea
+from lakesweep.model.progress import Progress
+from lakesweep.runs.session import Table
+from lakesweep.storage.location import parse_location
+from lakesweep.storage.open import StoreSettings, open_store
+from lakesweep.storage.requests import RequestCounter
+from lakesweep.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceOpening:
+    """Opens each table as a place says, whose own table does not matter; see `Opening`.
+
+    Other processes get it, too, and read the same environment.
+    """
+
+    place: Any
+    """A dataclass with the fields of `api.place.Place`."""
+
+    def store(self, location: str, counter: RequestCounter) -> Store:
+        """Return the store of a warehouse, a database or a table."""
+        settings = StoreSettings(endpoint_url=self.place.endpoint_url, region=self.place.region)
+        return open_store(parse_location(given(location, "PLACE")), counter=counter, settings=settings)
+
+    def table(self, location: str, counter: RequestCounter, progress: Progress) -> Table:
+        """Return the table at a location."""
+        return open_table(replace(self.place, table=location), counter, progress)
+
+    def area(self, folder: str, counter: RequestCounter) -> ControlArea | None:
+        """Return where overviews of the tables of a folder are remembered."""
+        return overviews_area(self.place, folder, counter)
+
+    def control(self, place: str) -> str | None:
+        """Return the control location for the tables of a place."""
+        return control_location(self.place, parse_location(place))

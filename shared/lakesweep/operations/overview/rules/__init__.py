@@ -1,0 +1,1 @@
+"""How the tables of an overview add up, and which comes first: pure rules."""
