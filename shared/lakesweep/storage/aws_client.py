@@ -13,6 +13,7 @@ from typing import Any
 
 from lakesweep.errors import AccessDeniedError, ObjectNotFoundError, PreconditionFailedError, StorageError, UsageError
 from lakesweep.model.safety import CONNECT_TIMEOUT_S, MAX_ATTEMPTS, READ_TIMEOUT_S
+from lakesweep.storage import version_counts
 from lakesweep.storage.clock import monotonic_s
 from lakesweep.storage.guard import Guard
 from lakesweep.storage.list_page import PARSE_EVENT, parse_response
@@ -130,6 +131,7 @@ def _with_events(client: Any) -> Any:
     client.meta.events.register("before-send.s3", _before_attempt)
     client.meta.events.register("response-received.s3", _count_throttling)
     client.meta.events.register(PARSE_EVENT, parse_response)
+    client.meta.events.register(version_counts.PARSE_EVENT, version_counts.parse_response)
     return client
 
 

@@ -15,6 +15,7 @@ from lakesweep.storage.list_page import ListPage, PageEntry, page_of
 from lakesweep.storage.s3.deleting import S3Deleting
 from lakesweep.storage.s3.reading import CONTROL, S3Reading, etag_of, mark_of
 from lakesweep.storage.store import Body, Page, StoredObject, UndeleteRequest
+from lakesweep.storage.version_counts import counted, counting
 from lakesweep.storage.versions import Noncurrent, ObjectVersion, below_marker, noncurrent_days_of
 
 _DIRECTORY_BUCKET = "--x-s3"
@@ -175,10 +176,11 @@ class S3Store(S3Reading, S3Deleting):
         if not state.get("Status"):
             return None
         versions = size_bytes = markers = 0
-        for page in self._version_pages("list", self.location, self._prefix):
-            markers += len(page.get("DeleteMarkers", ()))
-            old = [entry["Size"] for entry in page.get("Versions", ()) if not entry["IsLatest"]]
-            versions, size_bytes = versions + len(old), size_bytes + sum(old)
+        with counting():
+            for page in self._version_pages("list", self.location, self._prefix):
+                found = counted(page)
+                versions, size_bytes = versions + found.versions, size_bytes + found.bytes
+                markers += found.markers
         return Noncurrent(versions, size_bytes, markers)
 
     def object_versions(self, below: str = "") -> Iterator[Sequence[ObjectVersion]] | None:
