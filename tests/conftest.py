@@ -25,6 +25,7 @@ from tests.support.summaries import (
     calls_broken,
     commits_compared,
     orphans_compared,
+    pages_opened,
     rollbacks_compared,
     schedules_played,
     system_measured,
@@ -206,6 +207,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         )
     calls_broken(terminalreporter)
     system_measured(terminalreporter)
+    pages_opened(terminalreporter)
     tables_compared(terminalreporter)
     tags_compared(terminalreporter)
     branches_compared(terminalreporter)

@@ -37,6 +37,15 @@ def system_measured(reporter: pytest.TerminalReporter) -> None:
             reporter.write_line(line)
 
 
+def pages_opened(reporter: pytest.TerminalReporter) -> None:
+    """Print how quickly Chromium opened large pages."""
+    lines = [str(value) for _, value in recorded(reporter, "pages", "passed", "failed")]
+    if lines:
+        reporter.section("pages in Chromium")
+        for line in lines:
+            reporter.write_line(line)
+
+
 def tables_compared(reporter: pytest.TerminalReporter) -> None:
     """Say what was compared: a green run over empty tables would prove nothing."""
     verdicts = [value for _, value in recorded(reporter, "verdict", "passed", "failed")]

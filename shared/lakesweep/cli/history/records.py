@@ -1,6 +1,7 @@
 """`lakesweep plans`, `runs` and `report`: what is stored about the runs of a table."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -8,6 +9,7 @@ import typer
 from lakesweep.cli.command import reads
 from lakesweep.cli.commits import in_words
 from lakesweep.cli.options import Limit, Place, option
+from lakesweep.cli.page import Html, page_file, paged
 from lakesweep.cli.text import columns, human_bytes, human_time, report_lines
 from lakesweep.errors import FormatError, MaintenanceError, UsageError
 
@@ -17,6 +19,7 @@ from lakesweep.errors import FormatError, MaintenanceError, UsageError
     "lakesweep plans /data/orders --limit 5",
     "lakesweep plans s3://lake/sales.db/orders --control s3://ops/lakesweep --json",
     "lakesweep plans /data/orders 20260131T120000Z-1f2e3d4c --files",
+    "lakesweep plans /data/orders 20260131T120000Z-1f2e3d4c --html plan.html",
     place=("policy", "control", "external_root"),
 )
 def plans(
@@ -24,6 +27,7 @@ def plans(
     plan_id: Annotated[str | None, typer.Argument(metavar="[PLAN_ID]", help="Show this plan.")] = None,
     *,
     files: Annotated[bool, option("--files", "With PLAN_ID: also list every object of the plan.")] = False,
+    html: Html = None,
     limit: Limit = 50,
 ) -> int:
     """List the stored plans of a table, newest first.
@@ -35,12 +39,12 @@ def plans(
     from lakesweep.api.stored import list_plans
     from lakesweep.cli.answer import answer_document
 
-    if plan_id is not None or files:
-        return _show(place, plan_id, files=files)
+    if plan_id is not None or files or html is not None:
+        return _show(place, plan_id, files=files, html=html)
     return answer_document(place, lambda opened: list_plans(opened, limit), _plan_lines)
 
 
-def _show(place: Place, plan_id: str | None, *, files: bool) -> int:
+def _show(place: Place, plan_id: str | None, *, files: bool, html: str | None) -> int:
     from lakesweep.api.shown import StoredPlan, load_shown
     from lakesweep.cli.answer import answer_document
     from lakesweep.cli.history.shown import file_line, plan_lines
@@ -53,7 +57,8 @@ def _show(place: Place, plan_id: str | None, *, files: bool) -> int:
 
     def read(opened: Table) -> Mapping[str, Any]:
         if plan_id is None:
-            raise UsageError("--files: expected a PLAN_ID, found none", code="bad_argument")
+            name = "--files" if files else "--html"
+            raise UsageError(f"{name}: expected a PLAN_ID, found none", code="bad_argument")
         found.append(load_shown(opened, plan_id))
         return found[0].document()
 
@@ -62,8 +67,14 @@ def _show(place: Place, plan_id: str | None, *, files: bool) -> int:
         if document["recheck"]["holds"]:
             yield next_line(execute_command(place, found[0].plan.header))
 
+    def page(document: Mapping[str, Any], text: Sequence[str]) -> str:
+        from lakesweep.pages.deletions import plan_page
+
+        return plan_page(document, found[0].files(), text)
+
     rows = Files(lambda: found[0].files(), file_line) if files else None  # noqa: PLW0108 - nothing is found yet
-    return answer_document(place, read, lines, files=rows)
+    written = paged(page_file(html, page), read, lines, as_json=place.as_json)
+    return answer_document(place, *written, files=rows)
 
 
 def _plan_lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -188,17 +199,30 @@ def _undo(run: Mapping[str, Any]) -> str:
 
 @reads(
     "lakesweep report /data/orders 20260131T120000Z-1f2e3d4c",
+    "lakesweep report /data/orders 20260131T120000Z-1f2e3d4c --html run.html",
     place=("control",),
 )
 def report(
     place: Place,
     run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Run id, as `runs` shows it.")],
+    html: Html = None,
 ) -> int:
     """Print what one run did. With --json, print the document as it is stored."""
     from lakesweep.api.stored import stored_report
     from lakesweep.cli.answer import answer_document
+    from lakesweep.runs.session import Table
 
-    return answer_document(place, lambda opened: stored_report(opened, run_id), _told)
+    def stored(opened: Table) -> Mapping[str, Any]:
+        return stored_report(opened, run_id)
+
+    return answer_document(place, *paged(page_file(html, _run_page), stored, _told, as_json=place.as_json))
+
+
+def _run_page(document: Mapping[str, Any], text: Sequence[str]) -> str:
+    from lakesweep.pages.deletions import run_page
+
+    with _readable(document):
+        return run_page({**document, "report": _dashed(document["report"])}, text)
 
 
 def _dashed(report: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -210,11 +234,18 @@ def _dashed(report: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _told(document: Mapping[str, Any]) -> Iterator[str]:
-    try:
+    with _readable(document):
         yield from list(report_lines(_dashed(document["report"])))
+    yield f"{'time':<10} {human_time(document['started_ms'])} to {human_time(document['finished_ms'])}"
+
+
+@contextmanager
+def _readable(document: Mapping[str, Any]) -> Iterator[None]:
+    """Raise a `FormatError` if the block finds that fields of a stored report are damaged."""
+    try:
+        yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FormatError(
             f"report of run {document['report']['run_id']}: expected the fields of a report, found it damaged; --json "
             "prints it unchanged"
         ) from error
-    yield f"{'time':<10} {human_time(document['started_ms'])} to {human_time(document['finished_ms'])}"
