@@ -244,6 +244,20 @@ def test_only_some_write_control(roles: dict[str, Role], name: str, decision: st
     assert roles[name].decide("s3:PutObject", f"{CONTROL}/plans/1/header.json") == decision
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_only_one_function_deletes_old_documents(roles: dict[str, Role], name: str) -> None:
+    """And no function a lease, a state, or the record of an erasure."""
+    old = ("plans/p1/header.json", "reports/r1.json", "ledger/dt=2020-01-01/r1/00001-intent.ndjson.gz", "cache.bin")
+    elsewhere = [CONTROL.replace("/tables/", f"/{place}/") + "/s1/x" for place in ("scans", "names")]
+    of = roles[name]
+    for key in (*(f"{CONTROL}/{each}" for each in old), *elsewhere):
+        assert (of.decide("s3:DeleteObject", key) == "allowed") == (name == "ExecuteBatch"), key
+        assert of.decide("s3:DeleteObjectVersion", key) != "allowed"
+    for each in ("lease.json", "state.json", "orphan_scan.json", "erasures/e1/00001.json"):
+        assert of.decide("s3:DeleteObject", f"{CONTROL}/{each}") != "allowed", each
+    assert of.decide("s3:DeleteObject", CONTROL.replace("/tables/orders", "/spark-jobs.json")) != "allowed"
+
+
 def test_a_worker_writes_what_tasks_find_and_nothing_else(roles: dict[str, Role]) -> None:
     """The most hands, and what they read anybody wrote; leases, plans and ledgers are none of their business."""
     area, scans = CONTROL, CONTROL.replace("/tables/", "/scans/")

@@ -36,11 +36,12 @@ class Stacked(Deployment):
         extra = {"AWS_ENDPOINT_URL": super().environment_of(function)["AWS_ENDPOINT_URL"], "AWS_REGION": "us-east-1"}
         return {**own, **queues, **extra, "LAKESWEEP_ACCOUNTS": "111122223333"}
 
-    def rule(self, **words: object) -> None:
-        """Let the fleet policy have one rule, for all tables."""
+    def rule(self, *, control: object = None, **words: object) -> None:
+        """Let the fleet policy have one rule, for all tables, and say how long own documents are kept."""
         place = self.stack.environment("Expire")["LAKESWEEP_POLICY"].removeprefix("s3://")
         declared = {"mode": "delete", "time_zone": "UTC", "catalog_type": "filesystem", "catalog_lock": True}
         document = {"version": 1, "rules": [{"tables": f"s3://{self.bucket}/{PREFIX}", **declared, **words}]}
+        document |= {} if control is None else {"control": control}
         bucket, _, name = place.partition("/")
         moto_store("", bucket=bucket).put(name, json.dumps(document).encode())
 

@@ -8,11 +8,12 @@ import pytest
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
-from lakesweep.aws import committer, execution
+from lakesweep.aws import committer, execution, housekeeping
 from lakesweep.aws.messages import OrphanScan, OrphanTask, to_body
 from lakesweep.aws.scans.result import SCANS, result_name
 from lakesweep.control.area import ControlArea
 from tests.functions.deployment import PREFIX
+from tests.functions.housekept import CONTROL, MESSAGE, write_old
 from tests.functions.stacked import FUNCTIONS, Stacked, role, stacked
 from tests.support.iam import Call, assert_allowed, recorded, unused_permissions
 
@@ -155,6 +156,13 @@ def asked(deployed: Stacked) -> Iterator[tuple[str, list[Call]]]:
     yield from committed(deployed, run, demand)
     yield from scanned(deployed, run, demand)
     yield from compacted(deployed, run, hint)
+    deployed.rule(control=CONTROL)
+    write_old(deployed, "sales.db/plain")
+    housekeeping.TABLE_RESERVE_MS, before = 1, housekeeping.TABLE_RESERVE_MS
+    try:
+        yield run("execute_batch", MESSAGE)
+    finally:
+        housekeeping.TABLE_RESERVE_MS = before
 
 
 def tagged(

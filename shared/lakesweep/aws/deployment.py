@@ -30,7 +30,7 @@ DEAD = (
     *("commits-dead", "expire-dead.fifo", "execute-dead", "committer-dead.fifo", "sweep-dead", "tags-dead"),
     *("scan-dead", "orphan-dead", "events-dead"),
 )
-SCHEDULES = ("SweepTrigger", "TagTrigger", "OrphanTrigger")
+SCHEDULES = ("SweepTrigger", "TagTrigger", "OrphanTrigger", "HouseTrigger")
 _GONE = frozenset({"ResourceNotFoundException", "AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
 _RUNBOOK = "docs/operations.md"
 

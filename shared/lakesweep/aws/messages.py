@@ -254,8 +254,30 @@ class OrphanSweep:
     kind = "orphan_sweep"
 
 
+@dataclass(frozen=True, slots=True)
+class Housekeeping:
+    """A request to delete old documents in the control location; possibly the rest of one."""
+
+    cursor: Text | None = None
+    """The last table's folder that was looked at; `None` at the beginning."""
+    hop: Hop = 0
+
+    kind = "housekeeping"
+
+
 Message = (
-    Hint | Work | Commit | Sweep | TagSweep | SparkScan | SparkRun | SparkPoll | OrphanScan | OrphanTask | OrphanSweep
+    Hint
+    | Work
+    | Commit
+    | Sweep
+    | TagSweep
+    | SparkScan
+    | SparkRun
+    | SparkPoll
+    | OrphanScan
+    | OrphanTask
+    | OrphanSweep
+    | Housekeeping
 )
 
 
@@ -322,7 +344,7 @@ def message_of(document: dict[str, object], name: str) -> Message:
     return found
 
 
-_OTHERS = (Commit, Sweep, TagSweep, SparkScan, SparkRun, SparkPoll, OrphanScan, OrphanTask, OrphanSweep)
+_OTHERS = (Commit, Sweep, TagSweep, SparkScan, SparkRun, SparkPoll, OrphanScan, OrphanTask, OrphanSweep, Housekeeping)
 _OF_KIND: dict[str, type[Message]] = {Hint.kind: Hint, "maintain": Work, "execute": Work}
 _OF_KIND |= {each.kind: each for each in _OTHERS}
 

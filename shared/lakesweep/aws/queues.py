@@ -10,6 +10,7 @@ from lakesweep.aws.messages import (
     MAX_BODY_BYTES,
     Commit,
     Hint,
+    Housekeeping,
     Message,
     OrphanScan,
     OrphanSweep,
@@ -98,7 +99,9 @@ class Queues:
             self._send_batch("orphan", batch)
 
     def again(
-        self, message: Hint | Work | Sweep | TagSweep | OrphanScan | OrphanSweep, delay_s: int | None = None
+        self,
+        message: Hint | Work | Sweep | TagSweep | OrphanScan | OrphanSweep | Housekeeping,
+        delay_s: int | None = None,
     ) -> bool:
         """Send a message once more, later. Return False if its hop limit is reached, so that it does not go in circles.
 
@@ -160,6 +163,7 @@ _QUEUE_OF: Mapping[str, str] = {
     Hint.kind: "commits",
     "execute": "execute",
     "maintain": "execute",
+    Housekeeping.kind: "execute",
     Sweep.kind: "sweep",
     TagSweep.kind: "tags",
     OrphanScan.kind: "scan",

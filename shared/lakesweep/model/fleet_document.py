@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.format.values.zone import parse_zone
-from lakesweep.model.control_retention import ControlRetention
 from lakesweep.model.fleet_control import control_of
 from lakesweep.model.fleet_json import check_keys, document_of, refuse
 from lakesweep.model.fleet_policy import FleetPolicy
@@ -89,7 +88,7 @@ def parse_fleet_policy(body: bytes, location: str, spell: Callable[[str], str]) 
         seen[rule.tables] = number
         rules.append(rule)
     pause = read_pause(document["pause"], location, "pause") if "pause" in document else False
-    control = control_of(document["control"], location) if "control" in document else ControlRetention()
+    control = control_of(document["control"], location) if "control" in document else None
     return FleetPolicy(location, tuple(rules), pause=pause, control=control)
 
 

@@ -3,7 +3,7 @@
 `model/policy.py` says how rules add up, `model/fleet_document.py` reads the document.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from lakesweep.model.control_retention import ControlRetention
@@ -21,8 +21,8 @@ class FleetPolicy:
     """ETag of the document, if the store has one."""
     pause: Paused = False
     """Of every table, unless a rule says something else."""
-    control: ControlRetention = field(default_factory=ControlRetention)
-    """How long Lakesweep keeps its own documents."""
+    control: ControlRetention | None = None
+    """How long Lakesweep keeps its own documents; `None`: not stated."""
 
     @property
     def pauses(self) -> dict[str, Paused]:

@@ -41,6 +41,8 @@ OWN = {
     "sqs_execute_plan": "execute",
     "sqs_execute_plan_continued": "execute",
     "sqs_execute_maintain": "maintain",
+    "sqs_housekeeping": "housekeeping",
+    "sqs_housekeeping_continued": "housekeeping",
     "sqs_committer": "commit",
     "sqs_committer_compact": "commit",
     "sqs_committer_drop": "commit",
@@ -64,6 +66,7 @@ KEYS = {
     "hint": {"table", "branch", "snapshot_id"},
     "execute": {"table", "branch", "plan_id", "grace_ms", "confirm"},
     "maintain": {"table", "branch"},
+    "housekeeping": {"cursor"},
     "commit": {"operation", "table", "branch", "arguments", "manual"},
     "sweep": {"cursor"},
     "tag_sweep": {"cursor"},
@@ -174,6 +177,13 @@ def test_the_schedule_of_tags_sends_what_arrives() -> None:
     (record,) = sample("sqs_tag_sweep")["Records"]
     stated = json.loads(render().of_type("AWS::Scheduler::Schedule")["TagTrigger"]["Target"]["Input"])
     assert body_of(record) == sample("schedule_tag_sweep") == stated
+
+
+def test_the_schedule_of_housekeeping_sends_what_arrives() -> None:
+    """The message is the schedule's body, in the template as well."""
+    (record,) = sample("sqs_housekeeping")["Records"]
+    stated = json.loads(render().of_type("AWS::Scheduler::Schedule")["HouseTrigger"]["Target"]["Input"])
+    assert body_of(record) == sample("schedule_housekeeping") == stated
 
 
 @pytest.mark.parametrize("name", ON_FUNCTIONS)

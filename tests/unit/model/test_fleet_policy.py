@@ -510,8 +510,10 @@ def test_a_time_that_somebody_may_need_is_refused(control: object, words: str) -
 def test_how_long_own_documents_are_kept() -> None:
     """What is not stated has its default; the ledger is kept for good."""
     day_ms = 86_400_000
-    assert parse({"version": 1, "rules": []}).control == ControlRetention()
+    assert parse({"version": 1, "rules": []}).control is None
+    assert parse({"version": 1, "rules": [], "control": {}}).control == ControlRetention()
     stated = {"plans": "24 d", "reports": "24 d", "ledger": "24 d", "scans": None}
     found = parse({"version": 1, "rules": [], "control": {"retention": stated}}).control
+    assert found is not None
     assert (found.plans_ms, found.reports_ms, found.ledger_ms, found.scans_ms) == (*[24 * day_ms] * 3, None)
     assert found.caches_ms == ControlRetention().caches_ms and ControlRetention().ledger_ms is None

@@ -23,8 +23,8 @@ def is_control_location(store: Store) -> bool:
     return "tables" in found and not found & {"snapshot", "schema"} and any(True for _ in store.folders("tables/"))
 
 
-def known_tables(store: Store) -> Iterator[KnownTable]:
-    """Yield the tables of a control location, by the names of their folders.
+def known_tables(store: Store, after: str = "") -> Iterator[KnownTable]:
+    """Yield the tables of a control location, by the names of their folders; only those after one, if it is named.
 
     A folder's name has a hash of the table's location; a report or a plan in the folder states the location.
 
@@ -32,6 +32,8 @@ def known_tables(store: Store) -> Iterator[KnownTable]:
         StorageError: A request failed.
     """
     for key in store.folders("tables/"):
+        if after and f"{key}/" <= f"{after}/":
+            continue
         location = _location(store, key)
         area = None if location is None or table_key(location) != key else ControlArea(store, location)
         yield KnownTable(key, area)

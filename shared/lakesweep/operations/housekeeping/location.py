@@ -6,6 +6,7 @@ from itertools import islice
 
 from lakesweep.control.audit.tables import KnownTable
 from lakesweep.errors import MaintenanceError
+from lakesweep.model.control_retention import ControlRetention
 from lakesweep.model.fleet_policy import FleetPolicy
 from lakesweep.model.housekeeping import PLACES
 from lakesweep.operations.housekeeping.documents import documents_of, open_jobs
@@ -24,10 +25,15 @@ class Call:
     """What somebody asked for."""
 
     policy: FleetPolicy
-    """A policy without rules, if none was given."""
+    """A policy without rules, if none was given. What it does not say of the control location has the defaults."""
     execute: bool = False
     gone: bool = False
     """Also remove what is left of tables that do not exist any more."""
+
+    @property
+    def retention(self) -> ControlRetention:
+        """Return how long documents are kept."""
+        return self.policy.control or ControlRetention()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,7 @@ class House:
             "control": self.control,
             "table": self.table,
             "executed": self.call.execute,
-            "retention": asdict(self.call.policy.control),
+            "retention": asdict(self.call.retention),
             "tables": [each.to_json() for each in self.tables],
             "foreign": list(self.foreign),
         }
@@ -106,7 +112,7 @@ def _of_known(
 def _rules(table: Table, call: Call) -> Rules:
     control = require_area(table, OPERATION).store
     jobs = open_jobs(control)
-    return Rules(call.policy.control, jobs, min(control.now_ms(), table.clock_ms()))
+    return Rules(call.retention, jobs, min(control.now_ms(), table.clock_ms()))
 
 
 def _of_table(table: Table, rules: Rules, call: Call) -> TableHouse:
