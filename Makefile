@@ -318,6 +318,10 @@ bench-vectors: install jars ## Measure making and reading deletion vectors besid
 bench-memory: install ## Measure plan and show on a table of a million files (needs 3 GB of disk)
 	@$(BIN)/python -m benchmarks.memory $(ARGS)
 
+.PHONY: bench-overview
+bench-overview: install ## Measure the overview of 200 tables, twice (needs versitygw)
+	@$(BIN)/python -m benchmarks.overview $(ARGS)
+
 .PHONY: bench-list
 bench-list: install ## Measure listing 100 000 keys beside boto3
 	@$(BIN)/python -m benchmarks.list $(ARGS)

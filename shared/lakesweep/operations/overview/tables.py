@@ -1,10 +1,13 @@
 """Find the tables of the places that somebody names: warehouses, databases, tables."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import count
 
-from lakesweep.errors import MaintenanceError, RefusedError
+from lakesweep.errors import MaintenanceError, OutOfTimeError, RefusedError
+from lakesweep.model.progress import Progress, no_progress
 from lakesweep.model.roots import check_whole
 from lakesweep.operations.overview.opening import Opening
 from lakesweep.runs.database import has_lost_schemas, is_table
@@ -45,13 +48,16 @@ class Found:
     """The time by the clock of a place; `None`: no place could be searched."""
 
 
-def find_tables(opening: Opening, places: Sequence[str], counter: RequestCounter) -> Found:
+def find_tables(
+    opening: Opening, places: Sequence[str], counter: RequestCounter, progress: Progress = no_progress
+) -> Found:
     """Return the tables of some places. A table in several of them comes once.
 
     Args:
         opening: Opens the places.
         places: At least one.
         counter: Counts the requests.
+        progress: Told how many folders were searched.
 
     Raises:
         MaintenanceError: There is only one place, and it could not be searched or has no table.
@@ -59,14 +65,22 @@ def find_tables(opening: Opening, places: Sequence[str], counter: RequestCounter
     tables: dict[str, FoundTable] = {}
     unsearched: list[Unsearched] = []
     times_ms: list[int] = []
+    folders = count(1)
+    is_over = threading.Event()
+
+    def each_folder() -> None:
+        progress("folders searched", next(folders), None)
+        if is_over.is_set():
+            raise OutOfTimeError("the overview was stopped")
 
     def search(place: str) -> _Search | MaintenanceError:
         try:
-            return _Search(opening, place, counter)
+            return _Search(opening, place, counter, each_folder)
         except MaintenanceError as error:
             return error
 
-    with ThreadPoolExecutor(PARALLEL, thread_name_prefix="places") as pool:
+    pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix="places")
+    try:
         for place, found in zip(places, pool.map(search, places), strict=True):
             if isinstance(found, MaintenanceError):
                 if len(places) == 1:
@@ -77,14 +91,23 @@ def find_tables(opening: Opening, places: Sequence[str], counter: RequestCounter
                 tables[table.location] = table if table.is_stated else tables.get(table.location, table)
             unsearched += found.unsearched
             times_ms.append(found.now_ms)
+    finally:
+        is_over.set()
+        pool.shutdown(cancel_futures=True)
     return Found(tuple(tables.values()), tuple(unsearched), max(times_ms, default=None))
 
 
 class _Search:
     """The tables at and below one place."""
 
-    def __init__(self, opening: Opening, place: str, counter: RequestCounter) -> None:
+    def __init__(self, opening: Opening, place: str, counter: RequestCounter, each_folder: Callable[[], None]) -> None:
         """Search.
+
+        Args:
+            opening: Opens the place.
+            place: A warehouse, a database or a table.
+            counter: Counts the requests.
+            each_folder: Called after each folder that was listed.
 
         Raises:
             UsageError: This is no location, or the folder of a branch.
@@ -107,12 +130,11 @@ class _Search:
                 raise error
             self.unsearched.append(Unsearched(location, self._name(location), error))
 
-        folders = places_below(self._root, store, apart_from=control, failed=failed)
-        self.tables = [
-            FoundTable(folder.location, self._name(folder.location))
-            for folder in folders
-            if folder.is_table and folder.location != self._root and not _is_of_branch(folder.location)
-        ]
+        self.tables = []
+        for folder in places_below(self._root, store, apart_from=control, failed=failed):
+            each_folder()
+            if folder.is_table and folder.location != self._root and not _is_of_branch(folder.location):
+                self.tables.append(FoundTable(folder.location, self._name(folder.location)))
         if self.tables or self.unsearched:
             return
         if not has_lost_schemas(store, ""):

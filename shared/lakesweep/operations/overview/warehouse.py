@@ -61,7 +61,7 @@ def overview(
         choices: What the caller wants.
         title: What the places are called together; by default the places.
         counter: Counts the requests.
-        progress: Told how many tables are done.
+        progress: Told how many folders were searched, then how many tables are done.
 
     Raises:
         UsageError: The only place is no location.
@@ -69,7 +69,7 @@ def overview(
         StorageError: The only place could not be listed.
     """
     counter = counter or RequestCounter()
-    found = find_tables(opening, places, counter)
+    found = find_tables(opening, places, counter, progress)
     work = _Work(opening, found, choices, counter, progress)
     work.run()
     tables = [*work.tables, *work.unsearched()]

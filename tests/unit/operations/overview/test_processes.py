@@ -2,11 +2,12 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -156,28 +157,53 @@ sys.exit(main(sys.argv[1:]))
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_overview_is_continued(tmp_path: Path, number: signal.Signals) -> None:
-    """Whenever it is killed, its processes end with it, and the next call says what a whole one says."""
-    lake = Lakehouse(tmp_path)
-    for each in range(24):
-        lake.add(f"db{each % 3}.db/t{each}", commits=2)
-    words = ["overview", lake.location, "--control", str(lake.control), "--processes", "2", "--json"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPOSITORY), *sys.path])}
-    child = subprocess.Popen(
-        [sys.executable, "-c", KILLED, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
-    )
-    end = time.monotonic() + 60
-    while not list(lake.control.glob("overviews/*/tables.ndjson.gz")) and time.monotonic() < end:
-        time.sleep(0.01)
-    family = children(child.pid)
-    child.send_signal(number)
-    printed, said = child.communicate(timeout=30)
-    if number != signal.SIGKILL:
-        assert child.returncode == 128 + number, said
-        assert json.loads(printed)["error"]["code"] in ("interrupted", "terminated")
-    assert family
-    while any(Path(f"/proc/{pid}").exists() for pid in family) and time.monotonic() < end:
-        time.sleep(0.01)
-    assert not any(Path(f"/proc/{pid}").exists() for pid in family)
+    """Its processes end with it, and the next call says what a whole one says."""
+    lake = _many(tmp_path)
+
+    def has_stored() -> bool:
+        return bool(list(lake.control.glob("overviews/*/tables.ndjson.gz")))
+
+    assert _killed(lake, number, has_stored) > 0
     found = lake.overview()
     assert sum(each.is_remembered for each in found.tables) > 0
     assert figures(found) == figures(lake.overview(is_fresh=True))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(20))
+def test_an_overview_may_be_killed_at_any_time(tmp_path: Path, seed: int) -> None:
+    """Two calls after another, and then one that nobody kills."""
+    lake, chance = _many(tmp_path), random.Random(seed)
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        end = time.monotonic() + chance.uniform(0.3, 4)
+        _killed(lake, number, lambda until=end: time.monotonic() > until)
+    assert figures(lake.overview()) == figures(lake.overview(is_fresh=True))
+
+
+def _many(folder: Path) -> Lakehouse:
+    lake = Lakehouse(folder)
+    for each in range(24):
+        lake.add(f"db{each % 3}.db/t{each}", commits=2)
+    return lake
+
+
+def _killed(lake: Lakehouse, number: signal.Signals, is_time: Callable[[], bool]) -> int:
+    """Kill an overview once it is time, unless it has ended; return how many processes it had."""
+    words = ["overview", lake.location, "--control", str(lake.control), "--processes", "2", "--json"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPOSITORY), *sys.path])}
+    command = [sys.executable, "-c", KILLED, *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as child:
+        end = time.monotonic() + 60
+        while not is_time() and child.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        family = children(child.pid) if child.poll() is None else set()
+        child.send_signal(number)
+        printed, said = child.communicate(timeout=60)
+    if child.returncode == 128 + number:
+        assert json.loads(printed)["error"]["code"] in ("interrupted", "terminated")
+    else:
+        assert child.returncode in (0, -number), said
+    while any(Path(f"/proc/{pid}").exists() for pid in family) and time.monotonic() < end + 30:
+        time.sleep(0.01)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in family)
+    return len(family)

@@ -215,7 +215,7 @@ def test_a_stopped_overview_keeps_what_it_has_measured(
     lake: Lakehouse, monkeypatch: pytest.MonkeyPatch, stop: type[BaseException]
 ) -> None:
     def progress(what: str, done: int, total: int | None) -> None:
-        if done == 2:
+        if (what, done) == ("tables", 2):
             raise stop
 
     with pytest.raises(stop):
@@ -235,7 +235,8 @@ def test_what_is_measured_is_stored_meanwhile(lake: Lakehouse, monkeypatch: pyte
         areas = [
             read_overviews(lake.opening().area(f"{lake.location}/{name}", None)) for name in ("sales.db", "web.db")
         ]
-        stored.append(sum(map(len, areas)))
+        if what == "tables":
+            stored.append(sum(map(len, areas)))
 
     warehouse.overview(lake.opening(), [lake.location], progress=progress)
     assert stored == [0, 1, 2]

@@ -178,5 +178,21 @@ def test_progress_and_requests(lake: Lakehouse) -> None:
     found = overview(
         lake.opening(), [lake.location], Choices(), counter=counter, progress=lambda *words: told.append(words)
     )
-    assert told == [("tables", done, 3) for done in (1, 2, 3)]
+    assert told[:6] == [("folders searched", done, None) for done in range(1, 7)]
+    assert told[6:] == [("tables", done, 3) for done in (1, 2, 3)]
     assert dict(found.requests) == counter.snapshot()
+
+
+def test_a_search_can_be_stopped(lake: Lakehouse) -> None:
+    """A place that is no warehouse may have very many folders."""
+    for number in range(50):
+        (Path(lake.location) / f"many/{number}").mkdir(parents=True)
+    counter = RequestCounter()
+
+    def progress(what: str, done: int, total: int | None) -> None:
+        if done == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        overview(lake.opening(), [f"{lake.location}/many", lake.location], counter=counter, progress=progress)
+    assert counter.snapshot()["list"] < 30
