@@ -95,10 +95,13 @@ def results_of(rows: Rows) -> Counter[tuple[str, str, str, int]]:
     return Counter((row["key"], row["kind"], row["result"], row["size_bytes"]) for row in rows if "result" in row)
 
 
+OF_RUN = ("plan_id", "run_id", "requests", "receipt", "actions")
+
+
 def comparable(report: RunReport) -> dict[str, object]:
     """Return a report without what differs from run to run."""
     document = report.to_json()
     outcome: Any = document["outcome"]
     if outcome:
         outcome["failed"].sort(key=lambda failed: failed["path"])
-    return {key: value for key, value in document.items() if key not in ("plan_id", "run_id", "requests", "actions")}
+    return {key: value for key, value in document.items() if key not in OF_RUN}

@@ -15,6 +15,7 @@ from lakesweep.errors import MaintenanceError, RefusedError, UsageError
 from lakesweep.model.progress import Progress, no_progress
 from lakesweep.model.report import Refusal, RunReport
 from lakesweep.model.roots import TableRef
+from lakesweep.runs.receipts import call_receipt
 from lakesweep.runs.session import Table, say_nothing
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.retries import told
@@ -96,6 +97,7 @@ def carry_out(
         MaintenanceError: Another error kept it from being done.
     """
     counter = RequestCounter()
+    table: Table | None = None
     ref, branches = TableRef(place.table, place.branch), bool(arguments.get("all_branches"))
     with caller.listening(), speaking():
         try:
@@ -111,7 +113,8 @@ def carry_out(
             if check:
                 raise
             refusal = Refusal(error.code, spoken(str(error)), error.exit_code)
-            found = failed_report(operation, ref, refusal, requests, begun=begun, all_branches=branches)
+            failed = failed_report(operation, ref, refusal, requests, begun=begun, all_branches=branches)
+            found = call_receipt(table, failed)
     refusal_ = found.refusal
     found = replace(
         found,

@@ -1,14 +1,13 @@
 """The engines that a caller chooses: for orphan files, for stored plans, for rows. Reads the environment."""
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from lakesweep.api.in_job import is_job
 from lakesweep.api.place import Place, given
 from lakesweep.errors import UsageError
 from lakesweep.execute.waves.driver import KEYS_PER_S, MAX_KEYS_PER_S, MIN_KEYS_PER_S
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 _ENGINES = ("local", "spark")
 _PATIENCE_S = 3600.0
 """`auto` lets a scan on this machine take at most half of this time."""
-_in_job: ContextVar[bool] = ContextVar("in a job on Spark", default=False)
 
 
 def with_backends(table: Table, place: Place, settings: StoreSettings) -> Table:
@@ -142,16 +140,6 @@ def read_on_spark(
     return replace(found, protected_by=tag)
 
 
-@contextmanager
-def in_job() -> Iterator[None]:
-    """Let commands know that they are a job, whose command line Spark's event log has."""
-    token = _in_job.set(True)
-    try:
-        yield
-    finally:
-        _in_job.reset(token)
-
-
 def check_hidden(where: str | None, *, keep: bool, may_keep: bool) -> None:
     """Refuse a condition on the command line of a job, unless its values may be seen.
 
@@ -163,7 +151,7 @@ def check_hidden(where: str | None, *, keep: bool, may_keep: bool) -> None:
     Raises:
         UsageError: It is there.
     """
-    if where is not None and not keep and _in_job.get():
+    if where is not None and not keep and is_job():
         raise UsageError(
             "where: Spark's event log has the command line of a job; expected where_file"
             + (", or keep_condition" if may_keep else ""),

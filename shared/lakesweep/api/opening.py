@@ -14,8 +14,10 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from lakesweep.api.in_job import is_job
 from lakesweep.api.place import Place, given
 from lakesweep.control.area import ControlArea, area_of, check_apart
+from lakesweep.control.month_sums import Meter
 from lakesweep.control.noticed import NoticingStore
 from lakesweep.control.overviews import ROOT as OVERVIEWS
 from lakesweep.control.seal import Sealer, keys_of
@@ -73,6 +75,7 @@ def open_table(
         check_apart(control, table)
     store = open_store(location, counter=counter, settings=settings, control=control)
     area = None
+    usd_per_second = None if is_job() else 0.0
     if control is not None:
         area = area_of(opened(control), store)
         area = replace(
@@ -81,6 +84,7 @@ def open_table(
             sealer=plan_keys(),
             remembers=not os.environ.get("LAKESWEEP_NO_CACHE"),
             who=who_calls(place, table, control),
+            meter=Meter(counter, usd_per_second),
         )
     opened_table = Table(
         ref=TableRef(table, place.branch),
@@ -92,6 +96,7 @@ def open_table(
         policy=policy_location(place),
         allowance=Allowance(bound=_deployed_roots()),
         say=say,
+        usd_per_second=usd_per_second,
     )
     opened_table = allowing(opened_table, place.external_root or (), "--external-root")
     if place.engine is None:

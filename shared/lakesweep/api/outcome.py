@@ -9,6 +9,7 @@ from lakesweep.errors import LeaseLostError, MaintenanceError, has_committed
 from lakesweep.model.plan import PlanHeader
 from lakesweep.model.report import Refusal, RunReport
 from lakesweep.model.roots import TableRef
+from lakesweep.runs.receipts import call_receipt
 from lakesweep.runs.session import Table
 
 REFUSED, PARTIAL, DAMAGED = 3, 4, 4
@@ -34,7 +35,7 @@ def completed(table: Table, report: RunReport) -> RunReport:
     if report.branch is not None and report.status == "refused" and has_deleted:  # refused halfway
         report = replace(report, status="partial", executed=True)
     noticed = (*alias_warnings(table.area, table.store), *control_warnings(table.area, table.store))
-    return replace(report, warnings=(*noticed, *report.warnings))
+    return call_receipt(table, replace(report, warnings=(*noticed, *report.warnings)))
 
 
 def located(table: Table, sentence: str) -> str:

@@ -16,6 +16,7 @@ from lakesweep.control.plans import load_listed, plan_ids
 from lakesweep.control.reports import PlanEnd, load_report, plan_end
 from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.model.plan import Delete, Plan, Put
+from lakesweep.model.receipt import usd_in
 from lakesweep.model.report import RunReport
 from lakesweep.runs.database import is_table
 from lakesweep.runs.execution import LOCAL, PlanExecutor
@@ -37,7 +38,7 @@ _PLAN_ROW = (
 )
 _RUN_ROW = (
     *("run_id", "operation", "branch", "plan_id", "started_ms", "finished_ms", "status", "deleted", "failed_count"),
-    *("bytes", "committed", "finished_by", "undoable", "undoable_reason", "undoable_until_ms", "problem"),
+    *("bytes", "usd", "committed", "finished_by", "undoable", "undoable_reason", "undoable_until_ms", "problem"),
 )
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
@@ -199,6 +200,7 @@ def _run_row(
         **{name: stored.get(name) for name in ("started_ms", "finished_ms")},
         **{name: outcome.get(name, 0) for name in ("deleted", "bytes")},
         "failed_count": len(outcome.get("failed", ())),
+        "usd": usd_in(report.get("receipt")),
         "committed": list(_snapshots_made(report.get("commits"))),
         **undoable(area, run_id, stored["started_ms"], days, now_ms),
     }

@@ -18,6 +18,7 @@ from lakesweep.operations.maintenance.commit_steps import commit_for_pass
 from lakesweep.operations.registry import run_operation
 from lakesweep.runs.fleet import OBSERVED, may_delete, watched_ruling, why_observed
 from lakesweep.runs.identifiers import new_id
+from lakesweep.runs.receipts import call_receipt
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
 
@@ -48,7 +49,7 @@ def carry_out(runtime: Runtime, commit: Commit, context: Context, name: str) -> 
         return
     try:
         table = runtime.open_table(commit.table, commit.branch, context, may_commit=True)
-        report = _run(table, commit)
+        report = call_receipt(table, _run(table, commit))
     except OutOfTimeError as error:
         # No function has more time, and another attempt would make no more progress.
         telemetry.count("RunsFailed")

@@ -16,6 +16,7 @@ from lakesweep.operations.maintenance.commit_steps import COMMIT_STEPS
 from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.operations.orphans import local as remove_orphan_files
 from lakesweep.runs.pass_notes import note_refusal, wants_more
+from lakesweep.runs.receipts import call_receipt
 from lakesweep.runs.run import TOO_MANY_ACTIONS, execute_stored
 from lakesweep.runs.session import Table
 
@@ -42,7 +43,7 @@ def run(runtime: Runtime, table: Table, message: Hint | Work, name: str, known: 
         raise NewerMessageError(f"{name}: {report.refusal.message}")
     if report.refusal is not None and (isinstance(message, Hint) or message.plan_id is None):
         note_refusal(table, status_metric(report) == REFUSED)
-    return report
+    return call_receipt(table, report)
 
 
 def settle(runtime: Runtime, message: Hint | Work, report: RunReport) -> None:

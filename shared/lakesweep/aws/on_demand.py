@@ -28,6 +28,7 @@ from lakesweep.runs.fleet import watched_ruling
 from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.parameters.parameter import read_span_ms
 from lakesweep.runs.parameters.signatures import operation_named
+from lakesweep.runs.receipts import call_receipt
 from lakesweep.runs.session import NOT_EXECUTABLE, Table
 
 EXECUTE = "execute"
@@ -123,7 +124,7 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
         if demand.operation in manual.OPERATIONS:
             raise manual.manual_only(table, demand.operation, f"{demand.operation} --execute")
     grace_ms = _grace_ms(demand)
-    report = run_operation(table, demand.operation, demand.arguments, execute=False)
+    report = call_receipt(table, run_operation(table, demand.operation, demand.arguments, execute=False))
     if report.status != "refused":
         record(runtime.telemetry, report)
     plan_id = report.plan.header.plan_id if report.plan and not report.plan.is_empty and not is_pass else None

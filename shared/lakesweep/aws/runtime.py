@@ -8,8 +8,10 @@ from lakesweep.aws.queues import Queues
 from lakesweep.aws.settings import Settings, load_settings
 from lakesweep.aws.telemetry import Telemetry
 from lakesweep.control.area import ControlArea
+from lakesweep.control.month_sums import Meter
 from lakesweep.control.seal import Sealer
 from lakesweep.model.paths.stays import Allowance
+from lakesweep.model.receipt import function_usd_per_second
 from lakesweep.model.roots import MAIN, TableRef
 from lakesweep.model.safety import BATCH_RESERVE_MS
 from lakesweep.model.who import Who
@@ -100,6 +102,7 @@ class Runtime:
         counter = counter or RequestCounter()
         deadline = Deadline(context.get_remaining_time_in_millis)
         table = str(parse_location(location))
+        usd_per_second = function_usd_per_second(int(context.memory_limit_in_mb))
         return Table(
             ref=TableRef(table, branch or MAIN),
             store=DeadlineStore(open_store(table, counter=counter, control=self.settings.control), deadline),
@@ -109,6 +112,7 @@ class Runtime:
                 sealer=self._sealer,
                 remembers=not self.settings.no_cache,
                 who=lambda: _who_of(context),
+                meter=Meter(counter, usd_per_second),
             ),
             open_store=lambda each: DeadlineStore(open_store(each, counter=counter), deadline),
             counter=counter,
@@ -119,6 +123,7 @@ class Runtime:
             may_commit=may_commit,
             may_delete=not may_commit,
             most_entries=MAX_ENTRIES,
+            usd_per_second=usd_per_second,
         )
 
 

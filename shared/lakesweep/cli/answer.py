@@ -29,6 +29,7 @@ from lakesweep.api.outcome import (
 from lakesweep.cli.next_command import next_command
 from lakesweep.cli.options import Place
 from lakesweep.cli.reach import hint, is_out_of_reach, reach_exit_code
+from lakesweep.cli.receipt import cost_lines
 from lakesweep.cli.terminal.output import Files, OutputError, print_answer, print_document, print_lines, say
 from lakesweep.cli.terminal.progress import shown_progress
 from lakesweep.cli.text import next_line, report_lines
@@ -44,6 +45,7 @@ from lakesweep.errors import (
 )
 from lakesweep.model.report import Refusal, RunReport
 from lakesweep.model.roots import TableRef
+from lakesweep.runs.receipts import call_receipt
 from lakesweep.runs.session import Table
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.retries import told
@@ -62,9 +64,10 @@ def answer_operation(
     run: Callable[[Table], RunReport],
     lines: Callable[[Document], Iterable[str]] = report_lines,
     following: Callable[[Place, RunReport], str] = next_command,
+    counter: RequestCounter | None = None,
 ) -> int:
     """Run a maintenance operation and print its report, which `lines` renders as text."""
-    document, text, exit_code = _carried_out(place, operation, run, lines, following)
+    document, text, exit_code = _carried_out(place, operation, run, lines, following, counter)
     if place.as_json:
         print_document(document)
     else:
@@ -88,8 +91,9 @@ def answer_database(
     """
     from lakesweep.runs.database import is_table, tables_of
 
+    looked = RequestCounter()  # the first table's receipt has this look
     try:
-        store = open_table(place).store
+        store = open_table(place, looked).store
         names = None if is_table(store) else list(tables_of(store))
     except Exception as error:  # noqa: BLE001 - the operation meets the same error again, and reports it
         if isinstance(error, MaintenanceError) and is_out_of_reach(error):  # to ask again would only take as long again
@@ -98,14 +102,14 @@ def answer_database(
     except KeyboardInterrupt as stop:
         return answer_operation(place, operation, partial(_stop, stop))
     if not names:
-        return answer_operation(place, operation, run)
+        return answer_operation(place, operation, run, counter=looked)
     if of_one_table:
         return answer_operation(place, operation, partial(_refuse_database, of_one_table[0]))
     documents: list[Document] = []
-    codes = []
+    codes: list[int] = []
     for name in names:
         each = dataclasses.replace(place, table=f"{place.table.rstrip('/')}/{name}")
-        document, text, exit_code = _carried_out(each, operation, run)
+        document, text, exit_code = _carried_out(each, operation, run, counter=None if codes else looked)
         codes.append(exit_code)
         if place.as_json:
             documents.append(document)
@@ -135,9 +139,10 @@ def _carried_out(
     run: Callable[[Table], RunReport],
     lines: Callable[[Document], Iterable[str]] = report_lines,
     following: Callable[[Place, RunReport], str] = next_command,
+    counter: RequestCounter | None = None,
 ) -> tuple[Document, Iterable[str], int]:
     """Run an operation and print its warnings. Return its document, its text and the exit code."""
-    counter = RequestCounter()
+    counter = counter or RequestCounter()
     table: Table | None = None
     try:
         with shown_progress(operation, counter) as progress:
@@ -157,7 +162,7 @@ def _carried_out(
     if report.told_status == "damaged":
         say(f"table {report.table} is damaged: readers of some version fail; lakesweep check --all-roots shows details")
     document = document_of(report)
-    text = list(lines(document))
+    text = [*lines(document), *cost_lines(document)]
     if table.area is not None and (command := following(place, report)):
         text.append(next_line(command))
     return document, text, exit_code_of(report)
@@ -262,7 +267,7 @@ def _failed(
     report = failed_report(
         operation, ref, Refusal(code, message), requests, begun=begun, all_branches=place.all_branches
     )
-    return report, exit_code
+    return call_receipt(table, report), exit_code
 
 
 def failed_document(error: BaseException, as_json: bool) -> int:

@@ -4,7 +4,7 @@ For a job, a refusal is final and an error is retried (`aws/jobs/spark.py`). An 
 the next attempt. So in this case a job ends with another exit code than a command, whose user reads the hint.
 """
 
-from lakesweep.api.engines import in_job
+from lakesweep.api.in_job import in_job
 from lakesweep.cli.ending import end_beside_arrow
 from lakesweep.cli.main import main
 from lakesweep.cli.reach import silence_ends_with

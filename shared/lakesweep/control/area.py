@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from lakesweep.control.month_sums import Meter
 from lakesweep.control.seal import Sealer
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.values.json_document import SEPARATORS
@@ -76,6 +77,8 @@ class ControlArea:
     """Runs use the metadata cache of earlier runs, and write it for later ones."""
     who: Callable[[], Who] = field(default=nobody, compare=False)
     """Says who runs. It is called once a run has begun, since the answer may take a request."""
+    meter: Meter | None = field(default=None, repr=False, compare=False)
+    """Says what runs use, for the sums in the lease; `None`: nothing is summed."""
     prefix: str = field(init=False, repr=False, compare=False)
     """The folder of this table, with a closing slash. Links to a local table are followed only once. So a run keeps its
     lease, plan and ledger in one folder even if somebody changes such a link meanwhile."""
@@ -83,6 +86,11 @@ class ControlArea:
     def __post_init__(self) -> None:
         """Determine the folder of the table."""
         object.__setattr__(self, "prefix", f"{self.root}/{table_key(self.table, self.endpoint)}/")
+
+    @property
+    def is_in_s3(self) -> bool:
+        """Tell whether requests for these documents cost money."""
+        return "://" in self.store.location
 
     def read(self, name: str) -> Body:
         """Return one document."""

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
 from lakesweep.control.commit_record import CommitRecord, commits_of
 from lakesweep.control.intent import Intent, intent_of
+from lakesweep.control.month_sums import Ended, MonthSum, added, sums_of
 from lakesweep.errors import (
     FormatError,
     LeaseHeldError,
@@ -54,6 +55,8 @@ class LeaseDocument:
     """Who runs; `None`: not stated."""
     commits: Mapping[str, CommitRecord] = field(default_factory=dict)
     """Branch -> the last commit of Lakesweep."""
+    receipts: Mapping[str, MonthSum] | None = field(default_factory=dict)
+    """What the runs of each month cost and freed; `None`: the sums are damaged."""
 
 
 class Lease:
@@ -71,6 +74,11 @@ class Lease:
         self._limit = self._limit_of(Stopwatch(clocks), 0)
         self.commits: dict[str, CommitRecord] = {}
         """Branch -> the last commit of Lakesweep, as the next change of the lease writes it."""
+        self.freed_bytes: int | None = 0
+        """What the run has freed, for the sums; `None`: unknown."""
+        self._receipts: Mapping[str, MonthSum] | None = {}
+        self._is_counted = False
+        """The sums already count this run."""
         self._former_commits: Mapping[str, CommitRecord] = {}
         self.is_as_known = False
         """Nobody has held the lease since the caller read it."""
@@ -98,6 +106,8 @@ class Lease:
         self._etag, self._token = known.etag, known.token
         self.commits = {**known.commits, **(commits or {})}
         self._former_commits = known.commits
+        self._receipts = known.receipts
+        self._is_counted |= known.run_id == self._run_id
         self._put(self._area.store.now_ms() + LEASE_MS)
 
     def forget_commits(self) -> None:
@@ -107,7 +117,14 @@ class Lease:
     def document(self) -> LeaseDocument:
         """Return the lease as this run wrote it last, so that it can be taken again without a read."""
         return LeaseDocument(
-            self._etag, self._run_id, self._token, self._expires_ms, self._intent, self._since_ms, commits=self.commits
+            self._etag,
+            self._run_id,
+            self._token,
+            self._expires_ms,
+            self._intent,
+            self._since_ms,
+            commits=self.commits,
+            receipts=self._receipts,
         )
 
     @property
@@ -199,9 +216,21 @@ class Lease:
         if ended:
             self._intent = None
         try:
+            self._count()
             self._write(self.lent_until_ms if self._area.store.now_ms() < self.lent_until_ms else 0)
         except (LeaseLostError, StorageError):
             return
+
+    def _count(self) -> None:
+        """Add what was used to the sums, with the put that follows."""
+        meter = self._area.meter
+        if meter is None:
+            return
+        is_run = not (self._is_counted or self.is_let_go)
+        used = meter.take(1 if self._area.is_in_s3 else 0)
+        ended = Ended(used, meter.usd_per_second, is_run, None if self.is_let_go else self.freed_bytes)
+        self._receipts = added(self._receipts, ended, self._area.store.now_ms())
+        self._is_counted |= is_run
 
     def _write(self, expires_ms: int) -> None:
         try:
@@ -223,6 +252,8 @@ class Lease:
         }
         if self.commits:
             document["commits"] = {branch: record.to_json() for branch, record in self.commits.items()}
+        if self._receipts:
+            document["receipts"] = {month: each.to_json() for month, each in self._receipts.items()}
         body = to_json_bytes(document)
         if expires_ms == 0:
             self._limit = self._limit_of(Stopwatch(self._clocks), 0)
@@ -277,6 +308,7 @@ def read_lease(area: ControlArea) -> LeaseDocument:
         since_ms if is_count(since_ms) else 0,
         who_of(document.get("by")),
         commits_of(document.get("commits"), path),
+        sums_of(document.get("receipts")),
     )
 
 

@@ -180,8 +180,13 @@ def end_plan(area: ControlArea, plan_id: str, end: PlanEnd, *, apart: bool = Fal
         end: How it ended.
         apart: Write `end.json` in any case: there is no report yet, or there is an earlier record.
     """
-    if apart or end.runs != (plan_id,):
+    if is_apart(plan_id, end, apart=apart):
         area.put(f"plans/{plan_id}/end.json", to_json_bytes(dataclasses.asdict(end)))
+
+
+def is_apart(plan_id: str, end: PlanEnd, *, apart: bool) -> bool:
+    """Tell whether `end_plan` writes a document of its own."""
+    return apart or end.runs != (plan_id,)
 
 
 def plan_end(area: ControlArea, plan_id: str) -> PlanEnd | None:

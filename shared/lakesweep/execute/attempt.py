@@ -169,8 +169,10 @@ def under_lease(
     is_stored = attempt.lease is not None and not attempt.has_just_planned
     lease = acquire(area, attempt.run_id, intent, attempt.lease, exactly=is_stored)
     ended = False
+    lease.freed_bytes = None  # until it is known
     try:
         executed = run(lease)
+        lease.freed_bytes = executed.outcome.deleted_bytes
         if executed.status != "interrupted":
             lease.check()
             attempt.on_end(executed)

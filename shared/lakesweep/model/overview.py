@@ -94,6 +94,10 @@ class Receipt:
     freed_bytes: int
     freed_usd_month: float
     """What storing the freed bytes would cost in a month."""
+    since_ms: int | None = None
+    """Runs before this time are not in it; `None`: the whole month is. Of several tables, the latest time."""
+    unknown: int = 0
+    """Runs of which the cost or the freed bytes are not known; the rest of them is in the sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +158,8 @@ class TableOverview:
     saving_bytes: int = 0
     """What a pass would delete now, and a scan of the orphan files."""
     saving_usd_month: float = 0.0
-    receipts: tuple[Receipt, ...] = ()
-    """The newest month first, at most twelve."""
+    receipts: tuple[Receipt, ...] | None = ()
+    """The newest month first, at most twelve; `None`: unknown. See `control/receipts.py`."""
     growth: tuple[GrowthPoint, ...] = ()
     """The oldest snapshot first, at most 60 of them."""
     timeline: tuple[Span, ...] = ()

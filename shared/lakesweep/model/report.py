@@ -13,6 +13,7 @@ from lakesweep.model.commits.lost import LostCommit
 from lakesweep.model.commits.report import CommitsReport
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Delete, Plan, Restore
+from lakesweep.model.receipt import RunReceipt
 
 Status = Literal["planned", "done", "nothing_to_do", "refused", "partial", "stale"]
 ToldStatus = Literal["planned", "done", "nothing_to_do", "refused", "partial", "stale", "damaged", "commit_lost"]
@@ -59,6 +60,8 @@ class RunReport:
     """What the operation commits; only for operations that commit a snapshot."""
     lost: tuple[LostCommit, ...] = ()
     """Commits that a pass over one branch found lost."""
+    receipt: RunReceipt | None = None
+    """What the run, or the call, cost and freed."""
 
     @property
     def is_damaged(self) -> bool:
@@ -133,6 +136,7 @@ class RunReport:
             "actions": [action_to_json(action) for action in deletes],
             "outcome": self._outcome(),
             "requests": dict(self.requests),
+            **({"receipt": self.receipt.to_json()} if self.receipt is not None else {}),
             **({"findings": findings} if findings else {}),
             **({"engine": dict(self.engine)} if self.engine is not None else {}),
             **({"commits": self.commits.to_json()} if self.commits is not None else {}),

@@ -9,7 +9,16 @@ from lakesweep.control.chain import Beginning, Chain
 from lakesweep.control.intent import Intent
 from lakesweep.control.lease import LeaseDocument
 from lakesweep.control.plans import load_header
-from lakesweep.control.reports import PUT_OFF, PlanEnd, end_plan, plan_end, record_undone, store_report, undone_by
+from lakesweep.control.reports import (
+    PUT_OFF,
+    PlanEnd,
+    end_plan,
+    is_apart,
+    plan_end,
+    record_undone,
+    store_report,
+    undone_by,
+)
 from lakesweep.errors import FormatError, LeaseLostError, MaintenanceError, RefusedError, UsageError, stopped_by
 from lakesweep.execute.attempt import Attempt, Environment, Executed, forget
 from lakesweep.execute.branch_rewrites.progress import moved_branch
@@ -22,8 +31,9 @@ from lakesweep.runs import local_executor
 from lakesweep.runs.fleet import POLICY_ETAG, check_policy
 from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.manual import check_hand
-from lakesweep.runs.metadata_cache import keep
+from lakesweep.runs.metadata_cache import is_kept, keep
 from lakesweep.runs.pass_notes import invalidate, moved_from
+from lakesweep.runs.receipts import run_receipt
 from lakesweep.runs.reports import PLAN_UNDONE, executed_report, refused
 from lakesweep.runs.session import Table
 from lakesweep.runs.table_environment import environment
@@ -103,13 +113,17 @@ def execute_plan(
     began = Beginning(area.table, run_id, plan_id, plan.header.content_hash or None, etag, area.who())
     chain = Chain(began)
 
-    def store(executed: Executed, *, keeps_cache: bool = False) -> None:
+    def store(executed: Executed, *, keeps_cache: bool = False, puts: int = 1) -> None:
         report = executed_report(table, plan, run_id, executed, warnings + executed.warnings)
         report = replace(report, is_stored_plan=not begin.has_just_planned)
         if executed.is_overtaken and report.is_stored_plan:  # after a new plan, later steps must list the table again
             report = replace(report, status="nothing_to_do")
         ended = None if executed.status == "interrupted" else executed.status
         times_ms = (started_ms, table.store.now_ms())
+        if keeps_cache:
+            table.memory.forget(delete.path for delete in plan.deletes)
+            puts += is_kept(table)
+        report = run_receipt(table, report, puts)
         document, all_warnings = report.to_json(), report.all_warnings()
         reports.append(report)  # somebody may stop this process while it writes
 
@@ -128,14 +142,13 @@ def execute_plan(
 
         if keeps_cache:
             # The cache is true however this run ends, so neither document waits for the other.
-            table.memory.forget(delete.path for delete in plan.deletes)
             both(write, lambda: keep(table))
         else:
             write()
 
     def stop(executed: Executed) -> None:
         with suppress(MaintenanceError):  # without a report, only the ledger and the lease show this run
-            store(executed)
+            store(executed, puts=2)  # the lease is released after it
 
     has_rested = False
     resting = PlanEnd(PUT_OFF, run_id, (*begin.earlier_runs, run_id))
@@ -145,8 +158,10 @@ def execute_plan(
         if executed.status == "done" and undone is not None:
             # Whichever run finishes the undo records it, before the plan counts as ended.
             record_undone(area, undone.plan_id, run_id)
-        store(executed, keeps_cache=begin.has_just_planned and waits(area.store))
-        end_plan(area, plan_id, replace(resting, status=executed.status), apart=has_rested)
+        ending = replace(resting, status=executed.status)
+        puts = 2 + is_apart(plan_id, ending, apart=has_rested)  # the report, the end of the plan, the lease's release
+        store(executed, keeps_cache=begin.has_just_planned and waits(area.store), puts=puts)
+        end_plan(area, plan_id, ending, apart=has_rested)
 
     def rest() -> None:
         nonlocal has_rested

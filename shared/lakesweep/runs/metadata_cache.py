@@ -82,11 +82,15 @@ def invalidate_changelogs(table: Table, roots: Iterable[Root], options: Mapping[
             invalidate(table, (root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list))
 
 
+def is_kept(table: Table) -> bool:
+    """Tell whether there is something to keep, and so a put."""
+    is_asked = table.area is not None and table.area.remembers
+    return is_asked and table.memory.has_changed and bool(table.memory.identity)
+
+
 def keep(table: Table) -> None:
     """Keep what a run has read, if any of it is new. A failure to do so does not affect the run."""
-    if table.area is None or not table.area.remembers:
-        return
-    if not table.memory.has_changed or not table.memory.identity:
+    if table.area is None or not is_kept(table):
         return
     try:
         write_cache(table.area, table.memory.worth_keeping(), identity=table.memory.identity)

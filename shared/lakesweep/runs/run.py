@@ -9,7 +9,7 @@ from dataclasses import replace
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.control.plans import load_plan, store_plan
-from lakesweep.control.reports import PUT_OFF, PlanEnd, end_plan, plan_end, store_report
+from lakesweep.control.reports import PUT_OFF, PlanEnd, end_plan, is_apart, plan_end, store_report
 from lakesweep.errors import RefusedError, StalePlanError, StorageError
 from lakesweep.execute.part_actions import check_unchanged
 from lakesweep.execute.tags import WithdrawnError, write_tags, writes_tags
@@ -28,6 +28,7 @@ from lakesweep.runs.expiry_conflict import refuse_stored
 from lakesweep.runs.fleet import check_policy
 from lakesweep.runs.manual import check_hand
 from lakesweep.runs.metadata_cache import keep
+from lakesweep.runs.receipts import run_receipt
 from lakesweep.runs.reports import executed_report, refused, report_of, unconfirmed
 from lakesweep.runs.session import Table
 from lakesweep.runs.stored.ended import check_open, executed_before
@@ -92,9 +93,11 @@ def _write(table: Table, plan: Plan, run_id: str, *, just_planned: bool) -> RunR
         note_ends(table, made)
     report = executed_report(table, plan, run_id, executed, executed.warnings)
     times_ms = (started_ms, table.store.now_ms())
+    end = PlanEnd(executed.status, run_id, (run_id,))
+    report = run_receipt(table, report, 1 + is_apart(plan_id, end, apart=False))
     try:
         store_report(area, run_id, report.to_json(), report.all_warnings(), times_ms, ended=executed.status)
-        end_plan(area, plan_id, PlanEnd(executed.status, run_id, (run_id,)))
+        end_plan(area, plan_id, end)
     except StorageError as error:
         written = ", ".join(put.path for put in made)
         raise type(error)(

@@ -108,6 +108,8 @@ class Table:
     """This process has no time to rewrite manifests with more entries together; `None`: it has."""
     run_id: str | None = None
     """Id of a run that commits, if its request has one; the run commits nothing if a run of this id may have."""
+    usd_per_second: float | None = 0.0
+    """What a second of this process costs, for receipts; `None`: unknown."""
 
     def __post_init__(self) -> None:
         if self.area is not None:

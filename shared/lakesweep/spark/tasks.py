@@ -164,7 +164,7 @@ def count_requests(counter: RequestCounter, rows: Iterable[Row]) -> Iterator[Row
     for row in rows:
         if "requests" in row:
             for kind, count in row["requests"].items():
-                counter.add(kind, count)
+                counter.add(kind, count, free=row["free"][kind])
             counter.add_read_bytes(row["read_bytes"])
             counter.add_deleted_keys(row["deleted_keys"])
         else:
@@ -194,7 +194,12 @@ def _answered(access: Access, work: Callable[[Task], Iterable[Row]]) -> Iterator
     keep_modules()
     counter = task.counter
     yield json.dumps(
-        {"requests": counter.snapshot(), "read_bytes": counter.read_bytes, "deleted_keys": counter.deleted_keys}
+        {
+            "requests": counter.snapshot(),
+            "free": counter.free(),
+            "read_bytes": counter.read_bytes,
+            "deleted_keys": counter.deleted_keys,
+        }
     )
 
 

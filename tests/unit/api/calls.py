@@ -152,6 +152,8 @@ def comparable(value: Any, name: str = "") -> Any:
         return [comparable(each, name) for each in value]
     if isinstance(value, int) and not isinstance(value, bool) and value > 1_600_000_000_000:
         return "time"
+    if name == "seconds":
+        return "seconds"
     if isinstance(value, str):
         for pattern, word in _RANDOM:
             value = pattern.sub(word, value)

@@ -37,7 +37,10 @@ def test_an_operation(lake: Lake, operation: str, execute: bool, capfd: pytest.C
     lake.reset()
     with silence(capfd):
         report = Table(lake.table, control=lake.control).run(operation, execute=execute, check=False, **arguments)
-    assert not list(differences(report.to_json(), answer.document))
+    document = answer.document
+    if operation == "remove-orphan-files":
+        document["requests"]["list"] -= 1  # the command has looked whether the place is a table or a database
+    assert not list(differences(report.to_json(), document))
     assert report.exit_code == answer.exit_code
     assert report.ok == (answer.exit_code == 0)
     assert report.operation in repr(report)

@@ -14,8 +14,10 @@ from tests.support.table_builder import TableBuilder
 
 KEYS = (
     "operation", "table", "branch", "plan_id", "run_id", "executed", "status", "refusal", "snapshots", "delete",
-    "created", "kept", "kept_bytes", "actions", "outcome", "requests", "steps",
+    "created", "kept", "kept_bytes", "actions", "outcome", "requests", "receipt", "steps",
 )  # fmt: skip
+STEP_KEYS = tuple(key for key in KEYS if key != "receipt")
+"""Of a step without a run of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pytest
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import acquire
 from lakesweep.storage.local.store import LocalStore
-from tests.unit.cli.command_line import KEYS, Answer, call, contents, write_table
+from tests.unit.cli.command_line import KEYS, STEP_KEYS, Answer, call, contents, write_table
 
 RULES = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3", "snapshot.time-retained": "1 h"}
 
@@ -164,7 +164,7 @@ def test_maintain_applies_stated_options(folder: Path, control: Path) -> None:
     assert tuple(planned.document) == (*KEYS, "warnings")
     assert (planned.document["operation"], planned.document["status"]) == ("maintain", "planned")
     (step,) = planned.document["steps"]
-    assert tuple(step) == KEYS
+    assert tuple(step) == STEP_KEYS
     assert (step["operation"], step["snapshots"]["expired"]) == ("expire-snapshots", [1, 2, 3, 4])
     done = call("maintain", folder, "--control", control, "--json", "--execute")
     assert (done.exit_code, done.document["status"], done.document["executed"]) == (0, "done", True)

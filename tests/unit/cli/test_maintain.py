@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.table_builder import TableBuilder
-from tests.unit.cli.command_line import KEYS, Answer, call, contents, write_table
+from tests.unit.cli.command_line import STEP_KEYS, Answer, call, contents, write_table
 
 RULES = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3", "snapshot.time-retained": "30 d"}
 
@@ -41,7 +41,7 @@ def test_all_branches(folder: Path) -> None:
         ("maintain", "main"),
         ("maintain", "rt"),
     ]
-    assert all(tuple(step) == KEYS for step in done.document["steps"])
+    assert all(tuple(step) == STEP_KEYS for step in done.document["steps"])
     assert [step["branch"] for part in done.document["steps"] for step in part["steps"]] == ["main", "rt"]
     paths = [[action["path"] for action in answer.document["actions"]] for answer in (planned, done)]
     assert paths[0] == paths[1] != []

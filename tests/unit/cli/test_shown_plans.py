@@ -157,7 +157,8 @@ def test_a_plan_is_shown_as_when_it_was_made(
     assert f"@{os.uname().nodename} (version " in facts["made"]
     found = call("plans", folder, plan_id, "--json").document
     report = found["report"]
-    assert {**report, "requests": None, "engine": None} == {**document, "requests": None, "engine": None}
+    of_call = {"requests": None, "engine": None, "receipt": None}
+    assert {**report, **of_call} == {**document, **of_call}
     assert found["recheck"] == {"holds": True, "code": None, "message": None, "kept": 0}
     assert (found["plan_id"], found["status"], found["undone_by"]) == (plan_id, "waiting", None)
     assert set(found["by"]) == {"actor", "host", "version"}

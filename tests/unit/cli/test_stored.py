@@ -138,7 +138,7 @@ def test_runs_and_reports(folder: Path, control: Path) -> None:
     (run,) = document["runs"]
     assert tuple(run) == (
         "run_id", "operation", "branch", "plan_id", "started_ms", "finished_ms", "status", "deleted", "failed_count",
-        "bytes", "committed", "finished_by", "undoable", "undoable_reason", "undoable_until_ms", "problem",
+        "bytes", "usd", "committed", "finished_by", "undoable", "undoable_reason", "undoable_until_ms", "problem",
     )  # fmt: skip
     assert (run["undoable"], run["undoable_reason"]) == (False, "not_versioned")
     assert (run["run_id"], run["plan_id"], run["status"]) == (done["run_id"], done["plan_id"], "done")
@@ -156,7 +156,8 @@ def test_runs_and_reports(folder: Path, control: Path) -> None:
         "started_ms",
         "warnings",
     ]
-    assert {**report.document["report"], "warnings": done["warnings"]} == done
+    of_call = {"warnings": done["warnings"], "receipt": done["receipt"]}
+    assert {**report.document["report"], **of_call} == done
     (stored,) = control.rglob("reports/*.json")
     assert report.document == json.loads(stored.read_text())
     text = call("report", folder, run["run_id"]).printed

@@ -28,6 +28,7 @@ from lakesweep.errors import (
     StorageError,
     UsageError,
 )
+from lakesweep.model.receipt import RunReceipt
 from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans.costs import compare, happened_by, note_fan_out
@@ -37,6 +38,7 @@ from lakesweep.operations.registered.orphans import orphan_arguments
 from lakesweep.operations.registry import run_operation
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.fleet import may_delete, watched_ruling, why_kept
+from lakesweep.runs.receipts import call_receipt
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
 
@@ -205,6 +207,7 @@ class _Step:
                     status="refused" if refusal else _status_of(ended),
                     plan=ended.plan,
                     refusal=refusal,
+                    receipt=RunReceipt().with_scan(happened_by(result)),
                 )
             )
             self._compare(FUNCTIONS, happened_by(result), result.get("estimate"))
@@ -213,7 +216,7 @@ class _Step:
 
     def _end(self, report: RunReport, basis: Mapping[str, object] | None = None) -> None:
         """Report how a scan without tasks ended, and store the result for callers that wait for it."""
-        self._record(report)
+        self._record(call_receipt(self._table, report))
         self._close(self._result.leave(document_of(report, basis or {})))
 
     def _record(self, report: RunReport) -> None:

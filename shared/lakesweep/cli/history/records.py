@@ -10,6 +10,7 @@ from lakesweep.cli.command import reads
 from lakesweep.cli.commits import in_words
 from lakesweep.cli.options import Limit, Place, option
 from lakesweep.cli.page import Html, page_file, paged
+from lakesweep.cli.receipt import cost_lines, human_usd
 from lakesweep.cli.text import columns, human_bytes, human_time, report_lines
 from lakesweep.errors import FormatError, MaintenanceError, UsageError
 
@@ -167,7 +168,7 @@ def _run_lines(document: Mapping[str, Any]) -> Iterator[str]:
     if not document["runs"]:
         yield f"no run of {document.get('table') or document['control']}"
         return
-    head = ("RUN", "OPERATION", "BRANCH", "FINISHED", "STATUS", "DELETED", "BYTES", "UNDO")
+    head = ("RUN", "OPERATION", "BRANCH", "FINISHED", "STATUS", "DELETED", "BYTES", "USD", "UNDO")
     is_of_all = "control" in document
     yield from columns(
         ("TABLE", *head) if is_of_all else head,
@@ -181,6 +182,7 @@ def _run_lines(document: Mapping[str, Any]) -> Iterator[str]:
                 run["status"] + (f" ({in_words(run['committed'])})" if run["committed"] else ""),
                 run["deleted"],
                 "-" if run["bytes"] is None else human_bytes(run["bytes"]),
+                "-" if run["usd"] is None else human_usd(run["usd"]).removesuffix(" USD"),
                 _undo(run),
             )
             for run in document["runs"]
@@ -235,7 +237,7 @@ def _dashed(report: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _told(document: Mapping[str, Any]) -> Iterator[str]:
     with _readable(document):
-        yield from list(report_lines(_dashed(document["report"])))
+        yield from [*report_lines(_dashed(document["report"])), *cost_lines(document["report"])]
     yield f"{'time':<10} {human_time(document['started_ms'])} to {human_time(document['finished_ms'])}"
 
 

@@ -25,6 +25,7 @@ from lakesweep.operations.rows.arguments import DeleteRowsArguments
 from lakesweep.operations.rows.delete_rows import delete_rows
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.identifiers import new_id
+from lakesweep.runs.receipts import run_receipt
 from lakesweep.runs.reports import report_of
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView, begin
@@ -177,6 +178,7 @@ class Execution:
             warnings=tuple(dict.fromkeys(self._warnings)),
         )
         times_ms = self._started_ms, table.store.now_ms()
+        report = run_receipt(table, report)
         store_report(self._area, run_id, report.to_json(), report.all_warnings(), times_ms)
         return replace(report, requests=table.counter.snapshot())
 

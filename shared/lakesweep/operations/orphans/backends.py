@@ -16,9 +16,9 @@ from lakesweep.format.snapshot import Snapshot, parse_snapshot
 from lakesweep.model.roots import MAIN, Root
 from lakesweep.model.safety import SEGMENT_RULE_MS
 from lakesweep.model.scans import Available, Estimate, Facts, InventoryFacts, ObjectsFrom, OrphanArguments
-from lakesweep.operations.orphans.costs import is_paid
 from lakesweep.operations.orphans.rules.backend_choice import Choice, choose_backend, say_count, say_seconds, say_usd
 from lakesweep.operations.orphans.scan import inventory_of
+from lakesweep.runs.receipts import is_paid
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Page, StoredObject
 from lakesweep.table.discover import sort_listing

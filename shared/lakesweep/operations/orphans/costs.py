@@ -17,11 +17,6 @@ _COUNTED = ("lists", "entries", "entries_decoded", "manifests_decoded")
 _Document = Mapping[str, object]
 
 
-def is_paid(table: Table) -> bool:
-    """Tell whether requests to the table's store cost money; requests to a local folder do not."""
-    return "://" in table.ref.location
-
-
 def happened(
     engine: str, requests: Mapping[str, int], seconds: float, estimate: _Document | None, *, is_paid: bool = True
 ) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
 from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans.backends import choose, describe_estimate
-from lakesweep.operations.orphans.costs import compare, happened, is_paid, note
+from lakesweep.operations.orphans.costs import compare, happened, note
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.operations.orphans.rules.backend_choice import Choice
 from lakesweep.operations.orphans.scan import OPERATION
 from lakesweep.runs.execution import require_area
+from lakesweep.runs.receipts import is_paid
 from lakesweep.runs.reports import refused
 from lakesweep.runs.run import SHOWN_ACTIONS, execute_stored, plan_and_execute, plan_only
 from lakesweep.runs.session import RemoteBackend, ScanBackend, Table

@@ -32,6 +32,7 @@ from lakesweep.operations.undo.versions import plan_undo
 from lakesweep.runs.execution import finish_begun, require_area
 from lakesweep.runs.fleet import watched_ruling
 from lakesweep.runs.identifiers import new_id
+from lakesweep.runs.receipts import run_receipt
 from lakesweep.runs.reports import refused, report_of
 from lakesweep.runs.session import Table
 from lakesweep.runs.table_environment import environment
@@ -105,6 +106,7 @@ def _execute(table: Table, area: ControlArea, run_id: str) -> RunReport:
         env = environment(table, area, record.plan).under(lease)
         planned = plan_undo(env, record, lease.check)
         executed = restore(env, planned, own_id, lease) if planned.restores or planned.after else None
+        lease.freed_bytes = 0 if executed is None else executed.outcome.deleted_bytes
         if executed.status == "done" if executed is not None else record.undone_by is None:
             record_undone(area, record.plan.header.plan_id, own_id)
     finally:
@@ -112,7 +114,9 @@ def _execute(table: Table, area: ControlArea, run_id: str) -> RunReport:
     if executed is None:
         return _report(table, "nothing_to_do", run_id, planned)
     report = _report(table, "done" if executed.status == "done" else "partial", run_id, planned, own_id, executed)
-    store_report(area, own_id, report.to_json(), report.all_warnings(), (started_ms, table.store.now_ms()))
+    times_ms = (started_ms, table.store.now_ms())
+    report = run_receipt(table, report)
+    store_report(area, own_id, report.to_json(), report.all_warnings(), times_ms)
     return report
 
 

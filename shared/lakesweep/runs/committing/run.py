@@ -20,6 +20,7 @@ from lakesweep.runs.committing.opened import Opened
 from lakesweep.runs.execution import finish_begun, require_area
 from lakesweep.runs.fleet import check_policy
 from lakesweep.runs.identifiers import new_id
+from lakesweep.runs.receipts import run_receipt
 from lakesweep.runs.reports import report_of
 
 Note = Callable[[MadeCommit], MadeCommit]
@@ -229,6 +230,7 @@ class CommitRun:
         report = self._shown(report_of(table, self._operation, status, None))
         report = replace(report, run_id=self.id, executed=True, refusal=refusal or report.refusal)
         times_ms = (self._started_ms, table.store.now_ms())
+        report = run_receipt(table, report)
         try:
             store_report(self.area, self.id, report.to_json(), report.all_warnings(), times_ms)
         except StorageError as error:

@@ -82,11 +82,11 @@ class LocalReading:
 
     def _found(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[StoredObject]:
         check_prefix(prefix, self._root)
-        self._counter.add("list")
+        self._counter.add("list", free=1)
         with Folders(self._folder) as folders:
             for count, entry in enumerate(self._walk(folders, self._first(folders, prefix), after, until)):
                 if count and count % PAGE_KEYS == 0:
-                    self._counter.add("list")
+                    self._counter.add("list", free=1)
                 yield entry
 
     def _first(self, folders: Folders, prefix: str) -> str:
@@ -138,14 +138,14 @@ class LocalReading:
     def folders(self, prefix: str) -> Iterator[str]:
         """Yield the folders in a folder; see `Store.folders`."""
         check_prefix(prefix, self._root)
-        self._counter.add("list")
+        self._counter.add("list", free=1)
         with Folders(self._folder) as folders:
             names = [name for name in self._names(folders, prefix) if name.endswith("/")]
         yield from (name[:-1] for name in names)
 
     def folders_among(self, names: Sequence[str]) -> frozenset[str]:
         """Return which of `names` exist, as folders or links; see `Store.folders_among`."""
-        self._counter.add("list")
+        self._counter.add("list", free=1)
         with self._failing("list", ""), Folders(self._folder) as folders:
             try:
                 return frozenset(name for name, _ in folders.names("")).intersection(names)
@@ -155,7 +155,7 @@ class LocalReading:
     def read(self, key: str, max_bytes: int | None = None) -> Body:
         """Return one file; see `Store.read`."""
         path = self._checked_path(key)
-        self._counter.add("get")
+        self._counter.add("get", free=1)
         with self._failing("read", key), self._opened(key) as (file, status):
             if max_bytes is not None and status.st_size > max_bytes:
                 raise StorageError(
@@ -169,7 +169,7 @@ class LocalReading:
         """Return a part of one file; see `Store.read_range`."""
         path = self._checked_path(key)
         check_range(start, length, path)
-        self._counter.add("get")
+        self._counter.add("get", free=1)
         with self._failing("read", key), self._opened(key) as (file, status):
             if status.st_size < start + length:  # Check before the read, since `length` may be any number.
                 raise too_short(start, length, status.st_size - start, path)

@@ -45,7 +45,7 @@ class LocalStore(LocalReading):
     def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         """Write one file atomically. The file is durable when this returns; see `Store.put`."""
         self._checked_path(key)
-        self._counter.add("put")
+        self._counter.add("put", free=1)
         above = parent_of(key)
         area = _AREA.match(key)
         with self._failing("put", key), Folders(self._folder) as folders, Folders(self._folder) as others:
@@ -136,7 +136,8 @@ class LocalStore(LocalReading):
         Another process could replace a file between the comparison of the ETag and the deletion, if it takes no lock
         (as other programs), or outside the documents of a table if the folder has no lock file.
         """
-        self._counter.add("delete", count_deletes(requests, self._root))
+        sent = count_deletes(requests, self._root)
+        self._counter.add("delete", sent, free=sent)
         late: LeaseLostError | None = None
         results: list[DeleteResult] = []
         with Folders(self._folder) as folders:

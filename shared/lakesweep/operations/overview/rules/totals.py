@@ -28,7 +28,7 @@ def totals_of(tables: Sequence[TableOverview], reasons: Sequence[str]) -> Totals
         saving_usd_month=fsum(table.saving_usd_month for table in read),
         findings=sum(len(table.findings) for table in tables),
         reasons=_by_reason(read, reasons),
-        receipts=by_month(receipt for table in tables for receipt in table.receipts),
+        receipts=by_month(receipt for table in tables for receipt in table.receipts or ()),
     )
 
 
@@ -62,4 +62,6 @@ def _sum(month: str, receipts: Sequence[Receipt]) -> Receipt:
         usd=fsum(receipt.usd for receipt in receipts),
         freed_bytes=sum(receipt.freed_bytes for receipt in receipts),
         freed_usd_month=fsum(receipt.freed_usd_month for receipt in receipts),
+        since_ms=max((receipt.since_ms for receipt in receipts if receipt.since_ms is not None), default=None),
+        unknown=sum(receipt.unknown for receipt in receipts),
     )
