@@ -1630,4 +1630,40 @@ MUTATIONS = (
         "",
         "unit/operations/erasure/test_look.py::test_a_branch_that_copies_the_rows",
     ),
+    # --- which documents of the control location go ---
+    Mutation(
+        "a scan is as old as its first document",
+        "operations/housekeeping/rules/expiry",
+        "written_ms = max(each.modified_ms",
+        "written_ms = min(each.modified_ms",
+        "unit/operations/housekeeping/test_housekeeping.py::test_scans_go_by_their_newest_document",
+    ),
+    Mutation(
+        "a report goes before the plan whose end it tells",
+        "operations/housekeeping/rules/expiry",
+        'why[kind, group] = f"of_{first}"',
+        "pass",
+        "unit/operations/housekeeping/test_housekeeping.py::test_a_report_stays_while_its_plan_does",
+    ),
+    Mutation(
+        "the parts of a plan go although its header stays",
+        "operations/housekeeping/deleting",
+        "if each.document.group not in held_up]",
+        "if each.document.group]",
+        "unit/operations/housekeeping/test_housekeeping.py::test_what_depends_on_a_document_that_stays_stays",
+    ),
+    Mutation(
+        "documents go by a listing from before another run",
+        "operations/housekeeping/deleting",
+        "acquire(area, run_id, None, known, exactly=True)",
+        "acquire(area, run_id, None, known)",
+        "unit/operations/housekeeping/test_housekeeping.py::test_nothing_goes_if_another_run_had_the_lease_since_the_listing",
+    ),
+    Mutation(
+        "a plan that is not completely executed goes",
+        "operations/housekeeping/documents",
+        'return "unfinished" if end is not None and end.status == "partial" else ""',
+        'return ""',
+        "unit/operations/housekeeping/test_housekeeping.py::test_a_plan_that_is_not_completely_executed_stays",
+    ),
 )

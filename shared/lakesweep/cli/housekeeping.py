@@ -93,6 +93,13 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
             yield from fields([("refused", table["refusal"]["message"])])
     for name in document["foreign"]:
         yield f"{document['control']}/{name}/ is not Lakesweep's; it is kept"
+    remembered = document["overviews"] or {"delete": (), "kept": ()}
+    yield from fields(
+        [
+            *(("delete", f"{_count(each)}: {each['reason']}") for each in remembered["delete"]),
+            *(("keep", f"{_count(each)}: {each['reason'].replace('_', ' ')}") for each in remembered["kept"]),
+        ]
+    )
     if not document["tables"]:
         yield "no table"
 

@@ -29,7 +29,7 @@ MAX_ROW_BYTES = 1 << 20
 """The row of a table is far smaller, unless its names are long."""
 KEPT_MS = 30 * 24 * 3600 * 1000
 """The row of a table that no overview asked for in this time is forgotten."""
-_NAME = "tables.ndjson.gz"
+NAME = "tables.ndjson.gz"
 _Time = Annotated[int, Check(lambda number: 0 <= number < 1 << 53, "a time")]
 
 
@@ -53,21 +53,21 @@ def read_overviews(area: ControlArea) -> dict[str, Remembered]:
         StorageError: The document could not be read, for another reason than absence or its size.
     """
     try:
-        data = area.store.read(area.prefix + _NAME, MAX_BYTES).data
+        data = area.store.read(area.prefix + NAME, MAX_BYTES).data
     except StorageError as error:
         if error.code in ("not_found", "too_large"):
             return {}
         raise
-    known = believed(area, _NAME, data)
+    known = believed(area, NAME, data)
     found: dict[str, Remembered] = {}
     try:
-        rows = () if known is None else unpack(known, area.path(_NAME), max_rows=MAX_TABLES + 1)
+        rows = () if known is None else unpack(known, area.path(NAME), max_rows=MAX_TABLES + 1)
         for number, row in enumerate(rows):
             if number == 0:
                 if row != _head(area):
                     return {}
                 continue
-            remembered: Remembered = from_json(Remembered, row, area.path(_NAME))
+            remembered: Remembered = from_json(Remembered, row, area.path(NAME))
             found[remembered.overview.table] = remembered
     except FormatError:
         return {}
@@ -80,7 +80,7 @@ def write_overviews(area: ControlArea, rows: Mapping[str, Remembered]) -> None:
     Raises:
         StorageError: It could not be written.
     """
-    put_sealed(area, _NAME, pack([_head(area), *_bounded(rows.values())]))
+    put_sealed(area, NAME, pack([_head(area), *_bounded(rows.values())]))
 
 
 def merged(theirs: Mapping[str, Remembered], ours: Mapping[str, Remembered], now_ms: int) -> dict[str, Remembered]:

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Place = Literal["tables", "scans", "names"]
-"""The three folders of a control location that have a folder for each table."""
+Place = Literal["tables", "scans", "names", "overviews"]
+"""Folders of a control location."""
 PLACES: tuple[Place, ...] = ("tables", "scans", "names")
+"""Those that have a folder for each table."""
 Kind = Literal[
     "plan",
     "report",
@@ -17,6 +18,7 @@ Kind = Literal[
     "segment",
     "cache",
     "quarantine",
+    "overview",
     "state",
     "foreign",
 ]

@@ -25,7 +25,7 @@ def test_a_control_location(folder: Path, control: Path, tmp_path: Path) -> None
     document = answer.document
     assert answer.exit_code == 0 and contents(control) == before
     assert tuple(document) == (
-        "operation", "control", "table", "executed", "retention", "tables", "foreign", "requests",
+        "operation", "control", "table", "executed", "retention", "tables", "foreign", "overviews", "requests",
     )  # fmt: skip
     assert document["foreign"] == ["mine"]
     tables = {each["table"]: each for each in document["tables"]}
@@ -90,3 +90,26 @@ def test_a_paused_table_is_left_alone(folder: Path, control: Path, tmp_path: Pat
     call("expire-snapshots", folder, "--execute")
     document = call("housekeeping", folder, "--policy", path, "--execute", "--json").document["tables"][0]
     assert {each["reason"] for each in document["kept"]} == {"paused"}
+
+
+def test_what_overviews_remember_is_a_cache(folder: Path, control: Path) -> None:
+    """It goes when no overview has written it for as long as caches are kept. Foreign files stay."""
+    call("expire-snapshots", folder, "--execute")
+    for name in ("old", "new"):
+        (control / "overviews" / name).mkdir(parents=True)
+        (control / "overviews" / name / "tables.ndjson.gz").write_text("x")
+        (control / "overviews" / name / "notes.txt").write_text("x")
+        for path in (control / "overviews" / "old").iterdir():
+            os.utime(path, (1, 1))
+    dry = call("housekeeping", control, "--json").document["overviews"]
+    assert [(each["kind"], each["reason"], each["count"]) for each in dry["delete"]] == [
+        ("overview", "older than 40 d", 1)
+    ]
+    assert [(each["kind"], each["reason"], each["count"]) for each in dry["kept"]] == [
+        ("foreign", "foreign", 2),
+        ("overview", "young", 1),
+    ]
+    done = call("housekeeping", control, "--execute", "--json").document["overviews"]
+    assert done["outcome"]["deleted"] == 1
+    left = sorted(path.relative_to(control / "overviews") for path in (control / "overviews").rglob("*.*"))
+    assert [str(path) for path in left] == ["new/notes.txt", "new/tables.ndjson.gz", "old/notes.txt"]

@@ -10,6 +10,7 @@ from lakesweep.model.control_retention import ControlRetention
 from lakesweep.model.fleet_policy import FleetPolicy
 from lakesweep.model.housekeeping import PLACES
 from lakesweep.operations.housekeeping.documents import documents_of, open_jobs
+from lakesweep.operations.housekeeping.overviews import Overviews, keep_overviews
 from lakesweep.operations.housekeeping.rules.existence import parent_of
 from lakesweep.operations.housekeeping.table import OPERATION, Rules, TableHouse, keep_house, whole
 from lakesweep.runs.execution import require_area
@@ -47,6 +48,8 @@ class House:
     tables: tuple[TableHouse, ...]
     foreign: tuple[str, ...] = ()
     """Folders that Lakesweep does not write."""
+    overviews: Overviews | None = None
+    """What becomes of remembered overviews; `None`: only one table was asked for."""
 
     def to_json(self) -> dict[str, object]:
         """Return the document described in `docs/cli_json.md`."""
@@ -58,6 +61,7 @@ class House:
             "retention": asdict(self.call.retention),
             "tables": [each.to_json() for each in self.tables],
             "foreign": list(self.foreign),
+            "overviews": None if self.overviews is None else self.overviews.to_json(),
         }
 
 
@@ -92,7 +96,9 @@ def house_of_all(control: Store, known: Iterable[KnownTable], open_known: Callab
     others = dict.fromkeys(key for place in PLACES for key in control.folders(f"{place}/") if key not in keys)
     found += [whole(key, None, documents_of(control, key), "unknown_table") for key in others]
     foreign = tuple(name for name in control.folders("") if name not in OWN_FOLDERS)
-    return House(control.location, None, call, tuple(found), foreign)
+    # By the clock of the store alone: a cache that goes too early costs measurements.
+    overviews = keep_overviews(control, call.retention.caches_ms, control.now_ms(), execute=call.execute)
+    return House(control.location, None, call, tuple(found), foreign, overviews)
 
 
 def _of_known(

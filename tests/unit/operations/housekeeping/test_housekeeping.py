@@ -1,11 +1,16 @@
 """What goes, what stays, and what the run records about it."""
 
+import json
+
 import pytest
 
 from lakesweep.control.expired import expired_document
+from lakesweep.control.lease import read_lease
 from lakesweep.control.ledger_rows import run_rows
 from lakesweep.control.reports import load_report
 from lakesweep.model.control_retention import ControlRetention
+from lakesweep.operations.housekeeping.documents import named_by
+from tests.support.acting import Acting
 from tests.unit.operations.housekeeping.house import ALL, DAY_MS, PLANS, House, going, kept
 
 
@@ -322,3 +327,54 @@ def test_a_day_is_a_day() -> None:
     assert world.tidy(execute=False).going == ()
     world.now_ms += 2000
     assert going(world.tidy(execute=False)) == {"plan": 1}
+
+
+def test_what_depends_on_a_document_that_stays_stays() -> None:
+    """Somebody writes the header of a plan again: its parts, its report and its ledger stay."""
+    world = House()
+    old = world.expiry()
+    world.expiry()
+    world.area.put(f"plans/{old}/actions-00000.ndjson.gz", b"x")
+    header = world.area.read(f"plans/{old}/header.json").data
+    world.days(100)
+
+    def write() -> None:
+        world.area.put(f"plans/{old}/header.json", header + b" ")
+
+    house = world.tidy(ALL, switch=Acting(lambda name: name.startswith("control delete"), write))
+    assert house.status == "done" and house.outcome is not None and house.outcome.kept_by_recheck == 1
+    names = world.names()
+    assert {f"plans/{old}/header.json", f"plans/{old}/actions-00000.ndjson.gz", f"reports/{old}.json"} <= names
+    assert any(name.startswith("ledger/") and old in name for name in names)
+    world.audited()
+
+
+def test_nothing_goes_if_another_run_had_the_lease_since_the_listing() -> None:
+    """What it wrote is not in the listing."""
+    world = House()
+    world.expiry()
+    world.replace()
+    world.days(100)
+    before = world.names()
+    acting = Acting(lambda name: name.startswith("control put") and name.endswith("lease.json"), world.expire)
+    house = world.tidy(ALL, switch=acting)
+    assert house.refusal is not None and house.refusal.code == "lease_held"
+    assert before - {"cache.bin"} <= world.names()
+
+
+def test_runs_that_the_lease_names_stay() -> None:
+    """A commit of Lakesweep is found by the report of its run."""
+    world = House()
+    old = world.expiry()
+    world.expiry()
+    lease = json.loads(world.area.read("lease.json").data)
+    lease["commits"] = {"main": {"run_id": old, "id": 1, "uuid": "u", "state": "published"}}
+    found = read_with(world, lease)
+    world.days(500)
+    assert old in found and kept(world.tidy(ALL, execute=False))["report", "named_by_lease"] == 1
+
+
+def read_with(world: House, lease: dict[str, object]) -> frozenset[str]:
+    """Write the lease, and return what it names."""
+    world.put_document("lease.json", lease)
+    return named_by(read_lease(world.area))
