@@ -181,7 +181,7 @@ def _table(table: Document, place: str, now_ms: int, reasons: Sequence[str], tex
                 each["freed_bytes"],
                 _money(each["freed_usd_month"]),
             ]
-            for each in table["receipts"]
+            for each in table["receipts"] or ()
         ],
         "unit": unit,
         "growth": deltas(

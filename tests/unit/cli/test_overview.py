@@ -60,6 +60,24 @@ def test_commands_of_findings_have_the_options_of_the_call(lake: Lakehouse, monk
     assert all(f"--control {lake.control}" in command for command in commands)
 
 
+def test_runs_are_summed_by_month(lake: Lakehouse) -> None:
+    """A run changes the table's lease, so the table is measured again."""
+    assert show(lake.location, "--json").document["totals"]["receipts"] == []
+    run = call("expire-snapshots", f"{lake.location}/sales.db/orders", "--execute", "--json").document
+    document = show(lake.location, "--json").document
+    rows = {each["name"]: each for each in document["tables"]}
+    (receipt,) = rows["sales.db/orders"]["receipts"]
+    assert rows["sales.db/clients"]["receipts"] == []
+    assert (receipt["runs"], receipt["freed_bytes"]) == (1, run["outcome"]["bytes"])
+    (total,) = document["totals"]["receipts"]
+    assert (total["runs"], total["freed_bytes"], total["usd"]) == (1, receipt["freed_bytes"], receipt["usd"])
+    assert re.search(r"^runs +20\d\d-\d\d: 1 run for ", show(lake.location).printed, re.M)
+    (lease,) = lake.control.glob("tables/*orders*/lease.json")
+    lease.write_text("{")
+    broken = {each["name"]: each for each in show(lake.location, "--json").document["tables"]}
+    assert broken["sales.db/orders"]["receipts"] is None
+
+
 def test_a_table_with_a_finding_to_act_on_is_first(lake: Lakehouse) -> None:
     table = lake.tables["sales.db/clients"]
     table.remove(table.path("F3"))

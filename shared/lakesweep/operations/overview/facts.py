@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 
 from lakesweep import __version__
 from lakesweep.control.lease import LeaseDocument, read_lease
+from lakesweep.control.receipts import receipts_of
 from lakesweep.control.scan_history import PastScan, read_history
 from lakesweep.control.state import BranchState, read_states
 from lakesweep.errors import FormatError
 from lakesweep.format.codec import to_json
-from lakesweep.model.overview import Pass
+from lakesweep.model.overview import Pass, Receipt
 from lakesweep.model.roots import MAIN, BranchListing, TableListing
 from lakesweep.operations.lifetimes.ruling import shown_ruling
 from lakesweep.runs.fleet import Ruling, ruling_of
@@ -51,6 +52,12 @@ class Control:
     def last_scan(self) -> Pass | None:
         """Return the last scan for orphan files."""
         return None if self.scan is None else Pass(self.scan.ended_ms, self.scan.status)
+
+    def receipts(self, table: Table) -> tuple[Receipt, ...] | None:
+        """Return what the runs over the table cost and freed; `None`: unknown."""
+        if table.area is None:
+            return ()
+        return None if self.lease is None else receipts_of(table.area, self.lease)
 
 
 @dataclass(frozen=True, slots=True)

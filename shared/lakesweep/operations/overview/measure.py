@@ -207,6 +207,7 @@ def _summed_up(
         usd_month=storage_usd(size_bytes + (old_bytes or 0)),
         saving_bytes=saving,
         saving_usd_month=storage_usd(saving),
+        receipts=facts.control.receipts(table),
         growth=growth_of([roots[ref.path] for ref in own.snapshots], files, incomplete),
         timeline=timeline_of(facts.listing, roots, untils, consumers),
     )
