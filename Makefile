@@ -50,6 +50,12 @@ lock: build/lock/bin/uv ## Resolve what is asked for into locks (UV_ARGS=--upgra
 	for apart in spark spark4 rust-reader; do build/lock/bin/uv pip compile requirements/$$apart.in --quiet --no-deps --universal \
 		--python-version 3.11 --no-binary pyspark --generate-hashes --no-emit-index-url \
 		--custom-compile-command "make lock" --output-file requirements/$$apart.txt $(UV_ARGS); done
+	build/lock/bin/uv pip compile pyproject.toml --extra cli --constraint requirements/dev.txt --quiet --universal \
+		--python-version 3.11 --only-binary :all: --generate-hashes --no-emit-index-url \
+		--custom-compile-command "make lock" --output-file requirements/cli.txt $(UV_ARGS)
+	build/lock/bin/uv pip compile pyproject.toml requirements/examples.in --extra read --quiet --universal \
+		--python-version 3.11 --only-binary :all: --generate-hashes --no-emit-index-url \
+		--custom-compile-command "make lock" --output-file requirements/examples.txt $(UV_ARGS)
 	build/lock/bin/uv pip compile layers/base/requirements.in --constraint requirements/dev.txt --quiet --universal \
 		--python-version 3.11 --only-binary :all: --generate-hashes --no-emit-index-url \
 		--custom-compile-command "make lock" --output-file layers/base/requirements.txt $(UV_ARGS)
@@ -243,6 +249,27 @@ build/spark4/.installed: requirements/spark4.txt .venv/.locked
 .PHONY: spark4-env
 spark4-env: install build/spark4/.installed ## Install Spark 4.0 beside the other one, for the tests
 
+# Notebook, Dagster and Airflow for the tests of examples/, beside what `pip install 'lakesweep[read]'` brings.
+build/examples/.installed: requirements/examples.txt
+	@echo "Installing Jupyter, Dagster and Airflow into build/examples (about 680 MB on disk)"
+	@$(PYTHON) -m venv --clear build/examples
+	@build/examples/bin/python -m pip install --quiet --disable-pip-version-check --no-input $(WHEELS) \
+		-r requirements/examples.txt
+	@touch $@
+
+.PHONY: examples-env
+examples-env: build/examples/.installed ## Install what runs the notebook and the tasks of examples/, for the tests
+
+# What `pip install 'lakesweep[cli]'` fetches, so that a test can install it into a clean environment without a network.
+build/wheels/.downloaded: requirements/cli.txt .venv/.locked
+	@rm -rf build/wheels
+	@$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-input --dest build/wheels $(WHEELS) \
+		-r requirements/cli.txt
+	@touch $@
+
+.PHONY: wheels
+wheels: install build/wheels/.downloaded ## Fetch the wheels of the extra `cli`, for the test of an installation
+
 .PHONY: spark4
 spark4: spark4-env ## Run the Spark tests on Spark 4.0 (make test runs them on 3.5, and some on 4.0)
 	@PYTHONPATH="$(CURDIR)/build/spark4" $(BIN)/python -m pytest tests/spark $(PYTEST_ARGS)
@@ -341,6 +368,10 @@ bench-functions: install build/lambda-runtime/.installed ## Measure the start of
 		RUNTIME="$$("$$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')" \
 		ARCHITECTURE="$(subst aarch64,arm64,$(shell uname -m))" SAM_ARGS="--build-dir build/lambda-functions" >/dev/null
 	@$(BIN)/python -m benchmarks.functions $(ARGS)
+
+.PHONY: bench-install
+bench-install: install wheels ## Measure the installation of lakesweep[cli] from its wheel: size, seconds, first help
+	@$(BIN)/python -m benchmarks.install $(ARGS)
 
 .PHONY: bench-start
 bench-start: install ## Measure the start of commands: help, and what a small table needs

@@ -45,10 +45,12 @@ _MODULES = {"Table": "api.table", "Document": "api.results", "Report": "api.resu
 _MODULES |= dict.fromkeys(("RunError", "RunRefusedError", "RunStaleError"), "api.results")
 
 
-def __getattr__(name: str) -> object:
-    """Load a public name."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # else every name would seem to exist
 
-    return getattr(import_module(f"lakesweep.{_MODULES.get(name, 'errors')}"), name)
+    def __getattr__(name: str) -> object:
+        """Load a public name."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        return getattr(import_module(f"lakesweep.{_MODULES.get(name, 'errors')}"), name)

@@ -184,19 +184,18 @@ class ReadableTable:
             A table with the columns in the order of the schema, or of `columns`, and no particular order of rows.
 
         Raises:
-            UsageError: A column or the condition is not valid, or a package is missing.
-            RefusedError: The version does not exist, or its rows cannot be read.
+            UsageError: A column or the condition is not valid.
+            RefusedError: The version does not exist, its rows cannot be read, or a package is missing.
             FormatError: A file is damaged, or there are fewer rows than metadata tell, or more.
         """
-        import pyarrow
-
-        from lakesweep.operations.reading.types import arrow_schema
+        from lakesweep.operations.reading.types import arrow_schema, load_arrow
 
         with self._caller.listening(), speaking():
+            arrow = load_arrow()
             found = self._planned_rows(columns, where, time_zone, limit, version)
             missing: list[str] | None = [] if allow_missing else None
             with closing(found.rows(missing)) as batches:
-                return pyarrow.Table.from_batches(list(batches), schema=arrow_schema(found.plan.columns))
+                return arrow.Table.from_batches(list(batches), schema=arrow_schema(found.plan.columns))
 
     def read_batches(
         self,
