@@ -1655,9 +1655,9 @@ MUTATIONS = (
     Mutation(
         "documents go by a listing from before another run",
         "operations/housekeeping/deleting",
-        "acquire(area, run_id, None, known, exactly=True)",
+        "acquire(area, run_id, None, known, exactly=known is not None)",
         "acquire(area, run_id, None, known)",
-        "unit/operations/housekeeping/test_housekeeping.py::test_nothing_goes_if_another_run_had_the_lease_since_the_listing",
+        "unit/operations/housekeeping/test_housekeeping.py::test_everything_is_listed_again_if_another_run_had_the_lease",
     ),
     Mutation(
         "a plan that is not completely executed goes",

@@ -65,6 +65,7 @@ def test_links_and_old_plans(folder: Path, control: Path, tmp_path: Path) -> Non
     assert gone.exit_code == 3 and f"housekeeping deleted it in run {done['run_id']}: older than 90 d" in gone.messages
     assert f"run {done['run_id']}" in call("execute", folder, old).messages
     assert [row["plan_id"] for row in call("plans", folder, "--json").document["plans"]] == [planned]
+    assert call("housekeeping", control).exit_code == 0
     (area / "reports" / "20200101T000000Z-00000000.json").unlink()
     rows = call("runs", folder, "--json").document["runs"]
     assert [(row["operation"], row["deleted"], row["undoable_reason"]) for row in rows] == [

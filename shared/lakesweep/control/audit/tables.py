@@ -43,7 +43,7 @@ def _location(store: Store, key: str) -> str | None:
     for folder in ("reports/", "plans/"):
         for page in store.list_range(f"tables/{key}/{folder}"):
             for entry in page:
-                if not entry.key.endswith(".json"):
+                if entry.is_link or not entry.key.endswith(".json"):
                     continue
                 try:
                     document = from_json_bytes(store.read(entry.key, MAX_JSON_BYTES).data, entry.key)

@@ -4,7 +4,7 @@ The run has a ledger and a report as every other run. Its id ends in `-housekeep
 or report finds by names which ledgers may say what became of it (`control/expired.py`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 
@@ -49,13 +49,16 @@ class Deletion:
         )
 
 
-def delete(area: ControlArea, going: Sequence[Going], known: LeaseDocument) -> Deletion:
+def delete(
+    area: ControlArea, going: Callable[[Lease], Sequence[Going]], known: LeaseDocument | None = None
+) -> Deletion:
     """Delete documents in the order of their ranks.
 
     Args:
         area: Of the table.
-        going: The documents, by rank.
-        known: The lease as it was read before they were listed. If anybody has held it since, nothing is deleted.
+        going: Returns the documents, by rank. It is called under the lease.
+        known: The lease as it was read before the documents were listed. If anybody has held it since, nothing is
+            deleted. `None`: they are listed under the lease.
 
     Raises:
         LeaseHeldError: Another run holds the lease, has held it since, or left a plan unfinished.
@@ -65,9 +68,9 @@ def delete(area: ControlArea, going: Sequence[Going], known: LeaseDocument) -> D
     started_ms = area.store.now_ms()
     run_id = f"{new_id(started_ms)}{SUFFIX}"
     deletion = Deletion(run_id, started_ms, Chain(Beginning(area.table, run_id, run_id, by=area.who())))
-    lease = acquire(area, run_id, None, known, exactly=True)
+    lease = acquire(area, run_id, None, known, exactly=known is not None)
     try:
-        _delete(area, going, lease, deletion)
+        _delete(area, going(lease), lease, deletion)
     finally:
         lease.release(ended=True)
     return deletion

@@ -3,11 +3,11 @@
 from dataclasses import asdict, dataclass, replace
 
 from lakesweep.control.area import ControlArea
-from lakesweep.control.lease import LeaseDocument, read_lease
+from lakesweep.control.lease import Lease, LeaseDocument, read_lease
 from lakesweep.control.reports import store_report
 from lakesweep.errors import FormatError, LeaseHeldError, MaintenanceError
 from lakesweep.model.control_retention import ControlRetention
-from lakesweep.model.housekeeping import Count, Document, Kind, by_kind, by_reason, counts_of
+from lakesweep.model.housekeeping import Count, Document, Going, Kind, by_kind, by_reason, counts_of
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.report import Refusal, RunReport, Status, outcome_to_json
 from lakesweep.operations.housekeeping.deleting import Deletion, delete
@@ -95,13 +95,37 @@ def keep_house(area: ControlArea, rules: Rules, *, is_gone: bool, execute: bool)
     if not execute:
         return house
     try:
-        deletion = delete(area, judged.going, lease)
+        judged, deletion = _delete(area, judged, rules, lease, is_gone=is_gone)
     except LeaseHeldError as error:
         return replace(house, status="refused", refusal=Refusal(error.code, str(error), error.exit_code))
-    outcome = deletion.outcome()
+    if not judged.going:
+        return replace(_house(key, area.table, judged), status="nothing_to_do")
+    house, outcome = _house(key, area.table, judged), deletion.outcome()
     house = replace(house, run_id=deletion.run_id, outcome=outcome, status="partial" if outcome.failed else "done")
     _record(area, house, deletion)
     return house
+
+
+def _delete(
+    area: ControlArea, judged: Judged, rules: Rules, known: LeaseDocument, *, is_gone: bool
+) -> tuple[Judged, Deletion]:
+    """Delete what may go, as it was listed before the lease was taken.
+
+    If another run has held the lease since, everything is listed again under the lease. So a table that somebody
+    maintains every minute has its turn, too.
+    """
+    try:
+        return judged, delete(area, lambda lease: judged.going, known)
+    except LeaseHeldError:
+        found: list[Judged] = []
+
+        def again(lease: Lease) -> tuple[Going, ...]:
+            documents = documents_of(area.store, area.prefix.split("/")[1])
+            found.append(_judged(area, documents, rules, lease.document(), is_gone=is_gone))
+            return found[0].going
+
+        deletion = delete(area, again)
+        return found[0], deletion
 
 
 def whole(

@@ -349,17 +349,25 @@ def test_what_depends_on_a_document_that_stays_stays() -> None:
     world.audited()
 
 
-def test_nothing_goes_if_another_run_had_the_lease_since_the_listing() -> None:
-    """What it wrote is not in the listing."""
+def test_everything_is_listed_again_if_another_run_had_the_lease() -> None:
+    """Somebody undoes an old run after the listing: its plan stays. The others go, under one lease."""
     world = House()
-    world.expiry()
-    world.replace()
+    world.replace_each(4)
+    old = world.expire().run_id
+    assert old is not None
+    world.days(1)
+    others = [world.expiry() for _ in range(2)]
     world.days(100)
-    before = world.names()
-    acting = Acting(lambda name: name.startswith("control put") and name.endswith("lease.json"), world.expire)
-    house = world.tidy(ALL, switch=acting)
-    assert house.refusal is not None and house.refusal.code == "lease_held"
-    assert before - {"cache.bin"} <= world.names()
+    acting = Acting(
+        lambda name: name.startswith("control put") and name.endswith("lease.json"), lambda: world.undo(others[-1])
+    )
+    house = world.tidy(switch=acting)
+    assert acting.has_acted and house.status == "done"
+    assert set(world.plans()) >= {others[-1]} and not {old, others[0]} & set(world.plans())
+    assert {"header.json", "undone.json"} <= {
+        name.rpartition("/")[2] for name in world.names() if f"plans/{others[-1]}/" in name
+    }
+    world.audited()
 
 
 def test_runs_that_the_lease_names_stay() -> None:
