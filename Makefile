@@ -79,8 +79,9 @@ build/lock/bin/uv: Makefile
 # --- the two commands of the README ----------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: install ## Write a table, expire its snapshots and show that it still reads the same
-	@$(BIN)/lakesweep demo
+demo: install ## Write a table, expire its snapshots, show that it still reads the same, and write a page about it
+	@mkdir -p build
+	@$(BIN)/lakesweep demo --html build/demo.html
 
 # Each process that tests start, and each that runs tests, would compile the package and the tests anew.
 unexport PYTHONDONTWRITEBYTECODE

@@ -53,9 +53,11 @@ def test_the_demo_proves_itself(tmp_path: Path) -> None:
     if is_sampled():
         commits //= 2
         stated = ["--commits", str(commits)]
-    process = in_a_bare_process(["-m", "lakesweep", "demo", "--json", *stated], tmp_path)
+    page = tmp_path / "demo.html"
+    process = in_a_bare_process(["-m", "lakesweep", "demo", "--json", "--html", str(page), *stated], tmp_path)
     assert process.returncode == 0, process.stdout + process.stderr
     assert process.stderr == ""
+    assert "warehouse/sales.db/orders" in page.read_text(encoding="utf-8")
 
     found: dict[str, Any] = json.loads(process.stdout)
     assert (found["operation"], found["status"], found["problems"]) == ("demo", "done", [])

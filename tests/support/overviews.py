@@ -75,7 +75,13 @@ def overview(count: int, *, seed: int = 7, names: Sequence[str] = (), points: in
         )
     )
     return Overview(
-        PLACE, NOW_MS, PRICES_DATE, REGION, totals_of(tables), tuple(tables), {"get": 10 * count, "list": 6 * count}
+        PLACE,
+        NOW_MS,
+        PRICES_DATE,
+        REGION,
+        totals_of(tables),
+        tuple(tables),
+        requests={"get": 10 * count, "list": 6 * count},
     )
 
 

@@ -1,16 +1,18 @@
 """`lakesweep overview`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from lakesweep.cli.options import Control, EndpointUrl, Json, LocalControl, Policy, Region, option
+from lakesweep.cli.page import Html, page_file, paged
 
 EXAMPLES = (
     "lakesweep overview s3://lake --control s3://ops/lakesweep",
     "lakesweep overview s3://lake/sales.db --sort saving --limit 10",
     "lakesweep overview --tables tables.txt --json",
+    "lakesweep overview s3://lake --control s3://ops/lakesweep --html lake.html",
     "lakesweep overview s3://lake --control s3://ops/lakesweep --fail-on act",
 )
 
@@ -48,6 +50,7 @@ def overview(
         int | None,
         option("--processes", "Measure in up to N processes; by default one for each core, and up to 4.", "N"),
     ] = None,
+    html: Html = None,
     policy: Policy = None,
     control: Control = None,
     local_control: LocalControl = False,
@@ -93,5 +96,13 @@ def overview(
         found.append(document_of(asked))
         return found[0]
 
-    code = answer_call(call, lambda document: overview_lines(document, limit), as_json=as_json)
+    def lines(document: Mapping[str, Any]) -> Iterable[str]:
+        return overview_lines(document, limit)
+
+    def page(document: Mapping[str, Any], text: Sequence[str]) -> str:
+        from lakesweep.pages.overview import overview_page
+
+        return overview_page(document)
+
+    code = answer_call(*paged(page_file(html, page), call, lines, as_json=as_json), as_json=as_json)
     return code or exit_code_of(found[0], fail_on)

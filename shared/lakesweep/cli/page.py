@@ -20,7 +20,7 @@ STREAM = "-"
 """The path of standard output."""
 Html = Annotated[
     str | None,
-    option("--html", "Also write a page for a browser into this file; -: print it instead of text.", "FILE"),
+    option("--html", "Also write a page for a browser into this file.", "FILE"),
 ]
 
 

@@ -9,6 +9,7 @@ import typer
 
 from lakesweep.cli.command import option_of, reads
 from lakesweep.cli.options import Place, option
+from lakesweep.cli.page import Html, page_file, paged
 from lakesweep.cli.text import columns, counted, human_bytes, human_time
 from lakesweep.runs.parameters.signatures import (
     OLDER_THAN,
@@ -65,6 +66,7 @@ class PolicyOptions:
     "lakesweep simulate /data/orders --time-retained '3 d' --retain-max 100",
     "lakesweep simulate /data/orders --policy-case 'time-retained=3 d' --policy-case 'retain-max=20, keep-daily=7'",
     "lakesweep simulate s3://lake --days 30 --json",
+    "lakesweep simulate s3://lake/sales.db/orders --html orders.html",
     place=("branch", "policy", "control"),
     more=PolicyOptions,
 )
@@ -74,6 +76,7 @@ def simulate(
     days: Annotated[
         int | None, typer.Option("--days", metavar="N", min=1, help="Replay the commits of the last N days, too.")
     ] = None,
+    html: Html = None,
 ) -> int:
     """Show what a table would keep under other rules. TABLE may also be a database or a warehouse.
 
@@ -96,7 +99,13 @@ def simulate(
         policies = policies_of(options.policy_case or (), plain, options.tag_rules)
         return simulate_place(opened, policies, days).to_json()
 
-    return answer_document(place, read, _lines, lambda document: bool(document["failed"]))
+    def page(document: Mapping[str, Any], text: Sequence[str]) -> str:
+        from lakesweep.pages.simulation import simulation_page
+
+        return simulation_page(document)
+
+    written = paged(page_file(html, page), read, _lines, as_json=place.as_json)
+    return answer_document(place, *written, lambda document: bool(document["failed"]))
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:

@@ -30,7 +30,13 @@ def _nothing(aws: "LocalAws", orders: "Orders") -> None:
     """Leave the table unchanged."""
 
 
-def run(commits: int = 40, json_output: bool = False, *, before_reading: BeforeReading = _nothing) -> int:
+def run(
+    commits: int = 40,
+    json_output: bool = False,
+    *,
+    before_reading: BeforeReading = _nothing,
+    page: Callable[["LocalAws"], str] | None = None,
+) -> int:
     """Run the demo and return its exit code.
 
     Args:
@@ -38,6 +44,7 @@ def run(commits: int = 40, json_output: bool = False, *, before_reading: BeforeR
         json_output: Print one JSON document instead of lines.
         before_reading: Called between the last maintenance and the proof, so that a test can damage the table and check
             that the proof fails.
+        page: Writes a page about the table while the server runs, and returns what is to be said of it.
 
     Raises:
         UsageError: There are too few commits to show anything.
@@ -79,10 +86,13 @@ def run(commits: int = 40, json_output: bool = False, *, before_reading: BeforeR
         status.update("Reading everything again")
         left = aws.sizes(orders.folder)
         proof = prove(orders, story, left)
+        written = None if page is None else page(aws)
     seconds = time.monotonic() - started
     if json_output:
         sys.stdout.write(json.dumps(document(orders.location, story, proof, left, seconds), indent=1) + "\n")
     else:
         for line in lines(orders.location, story, proof, left, seconds):
             say(line)
+        if written is not None:
+            say(f"Open this page in a browser: {written}")
     return 1 if proof.problems else 0

@@ -49,7 +49,8 @@ FIELDS = (
     "spans",
     "spanNames",
 )
-"""Members of a table in the data of the page, in order. Times are seconds before the overview."""
+"""Members of a table in the data of the page, in order. Times are seconds before the overview; those of points in
+`growth` and `spans` are epoch milliseconds."""
 KINDS = ("snapshot", "changelog", "tag", "branch", "consumer")
 
 
@@ -185,15 +186,15 @@ def _table(table: Document, place: str, now_ms: int, reasons: Sequence[str], tex
         ],
         "unit": unit,
         "growth": deltas(
-            [point["snapshot_id"], point["time_ms"] // 1000, point["rows"], _scaled(point["bytes"], unit)]
+            [point["snapshot_id"], point["time_ms"], point["rows"], _scaled(point["bytes"], unit)]
             for point in table["growth"]
         ),
         "spans": deltas(
             [
                 KINDS.index(span["kind"]),
                 span["snapshot_id"],
-                span["time_ms"] // 1000,
-                None if span["until_ms"] is None else (span["until_ms"] - span["time_ms"]) // 1000,
+                span["time_ms"],
+                None if span["until_ms"] is None else span["until_ms"] - span["time_ms"],
             ]
             for span in table["timeline"]
         ),

@@ -51,6 +51,21 @@ def test_the_document_and_the_text(lake: Lakehouse) -> None:
     assert re.search(r"^remembered 2 tables that did not change", answer.printed, re.M)
 
 
+def test_the_page(lake: Lakehouse, tmp_path: Path) -> None:
+    """It has every table, beside the text or the document, whose exit code stays."""
+    lake.tables["sales.db/orders"].remove(lake.tables["sales.db/orders"].path("F6"))
+    page = tmp_path / "lake.html"
+    answer = show(lake.location, "--html", page, "--limit", 1, "--fail-on", "act")
+    assert answer.exit_code == 6
+    assert answer.printed.splitlines()[-1] == f"page       {page}, {page.stat().st_size / 1024:.1f} KiB"
+    text = page.read_text(encoding="utf-8")
+    assert all(f'["{name}",null,' in text for name in lake.tables)
+    assert lake.location in text
+    told = show(lake.location, "--html", page, "--json")
+    assert told.document["totals"]["tables"] == 2
+    assert told.sentences == [f"lakesweep: page {page}, {page.stat().st_size / 1024:.1f} KiB"]
+
+
 def test_commands_of_findings_have_the_options_of_the_call(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LAKESWEEP_CONTROL")
     lake.tables["sales.db/orders"].remove(lake.tables["sales.db/orders"].path("F6"))

@@ -238,6 +238,69 @@ lakesweep.charts = (function () {
     };
   }
 
+  // points and cases: {x, value, tip}; a case has a name, too.
+  function curve(points, cases, age, title) {
+    return {
+      $schema: "https://vega.github.io/schema/vega/v6.json", padding: 4, autosize: { type: "fit", contains: "padding" },
+      data: [{ name: "points", values: points }, { name: "cases", values: cases }],
+      scales: [
+        { name: "x", type: "linear", domain: { data: "points", field: "x" }, range: "width", zero: true },
+        {
+          name: "y", type: "linear", range: "height", nice: true, zero: true,
+          domain: { fields: [{ data: "points", field: "value" }, { data: "cases", field: "value" }] }
+        }
+      ],
+      axes: [
+        { orient: "bottom", scale: "x", title: "age that is kept, in " + age, tickCount: { signal: "max(2, floor(width / 90))" } },
+        { orient: "left", scale: "y", title: title, grid: true, domain: false, ticks: false, tickCount: 5 }
+      ],
+      marks: [
+        {
+          type: "area", from: { data: "points" },
+          encode: {
+            enter: { fill: { value: "var(--current)" }, fillOpacity: { value: 0.16 }, interpolate: { value: "step-after" } },
+            update: { x: { scale: "x", field: "x" }, y: { scale: "y", field: "value" }, y2: { scale: "y", value: 0 } }
+          }
+        },
+        {
+          type: "line", name: "curve-marks", from: { data: "points" },
+          encode: {
+            enter: { stroke: { value: "var(--current)" }, strokeWidth: { value: 2 }, interpolate: { value: "step-after" } },
+            update: { x: { scale: "x", field: "x" }, y: { scale: "y", field: "value" } }
+          }
+        },
+        {
+          type: "symbol", name: "points-marks", from: { data: "points" },
+          encode: {
+            enter: { fill: { value: "var(--current)" }, size: { value: 26 }, tooltip: { signal: "datum" } },
+            update: { x: { scale: "x", field: "x" }, y: { scale: "y", field: "value" } }
+          }
+        },
+        {
+          type: "symbol", name: "cases-marks", from: { data: "cases" },
+          encode: {
+            enter: {
+              fill: { value: "var(--expired)" }, stroke: { value: "var(--surface)" }, strokeWidth: { value: 1.5 },
+              shape: { value: "diamond" }, size: { value: 150 }, tooltip: { signal: "datum" }
+            },
+            update: { x: { scale: "x", field: "x" }, y: { scale: "y", field: "value" } }
+          }
+        },
+        {
+          type: "text", from: { data: "cases" }, interactive: false,
+          encode: {
+            enter: { text: { field: "name" }, fontSize: { value: 11.5 }, limit: { value: 190 }, baseline: { value: "middle" } },
+            update: {
+              x: { scale: "x", field: "x", offset: { signal: "scale('x', datum.x) > width / 2 ? -10 : 10" } },
+              y: { scale: "y", field: "value", offset: 13 },
+              align: { signal: "scale('x', datum.x) > width / 2 ? 'right' : 'left'" }
+            }
+          }
+        }
+      ]
+    };
+  }
+
   // Values in one unit, and its name, so that an axis has round numbers of it.
   function inUnit(sizes) {
     var known = sizes.filter(function (size) { return size !== null; });
@@ -245,5 +308,5 @@ lakesweep.charts = (function () {
     return { name: L.units[power], of: function (size) { return size === null ? null : size / Math.pow(1024, power); } };
   }
 
-  return { treemap: treemap, growth: growth, timeline: timeline, columns: columns, bars: bars, inUnit: inUnit };
+  return { treemap: treemap, growth: growth, timeline: timeline, columns: columns, bars: bars, curve: curve, inUnit: inUnit };
 })();

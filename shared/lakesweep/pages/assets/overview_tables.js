@@ -49,7 +49,7 @@ lakesweep.tables = (function () {
 
   function growthOf(table) {
     return undo(table.growth, 4).map(function (point) {
-      return { snapshot: point[0], t: point[1] * 1000, rows: point[2], bytes: point[3] === null ? null : point[3] * table.unit };
+      return { snapshot: point[0], t: point[1], rows: point[2], bytes: point[3] === null ? null : point[3] * table.unit };
     });
   }
 
@@ -57,8 +57,8 @@ lakesweep.tables = (function () {
     return undo(table.spans, 4).map(function (point, at) {
       var name = table.spanNames[at];
       return {
-        kind: data.kinds[point[0]], snapshot: point[1], t: point[2] * 1000,
-        until: point[3] === null ? null : (point[2] + point[3]) * 1000, name: name === undefined ? String(point[1]) : name
+        kind: data.kinds[point[0]], snapshot: point[1], t: point[2],
+        until: point[3] === null ? null : point[2] + point[3], name: name === undefined ? String(point[1]) : name
       };
     });
   }
@@ -90,13 +90,17 @@ lakesweep.tables = (function () {
     return L.ago(found[0]) + (found[1] ? ", " + L.visible(found[1]).replace(/_/g, " ") : "");
   }
 
+  function both(count, size) {
+    return count === null ? "unknown" : L.count(count) + ", " + L.bytes(size);
+  }
+
   function facts(table) {
     var pairs = [
       ["Objects", L.count(table.objects) + ", " + L.bytes(table.bytes)],
       ["Rows", L.count(table.rows)],
-      ["Live files", L.count(table.liveFiles) + ", " + L.bytes(table.liveBytes)],
-      ["Small files", L.count(table.smallFiles) + ", " + L.bytes(table.smallBytes)],
-      ["Old versions", table.noncurrentCount === null ? null : L.count(table.noncurrentCount) + ", " + L.bytes(table.noncurrentBytes)],
+      ["Live files", both(table.liveFiles, table.liveBytes)],
+      ["Small files", both(table.smallFiles, table.smallBytes)],
+      ["Old versions", table.noncurrentCount === null ? null : both(table.noncurrentCount, table.noncurrentBytes)],
       ["Deleted rows", table.deletedShare === null ? null : (table.deletedShare * 100).toFixed(1) + " %"],
       ["Level 0", table.level0Files === null ? null : L.counted(table.level0Files, "file") + (table.level0Since === null ? "" : ", since " + L.span(table.level0Since))],
       ["Snapshots", L.count(table.snapshots)],
