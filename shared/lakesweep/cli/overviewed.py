@@ -112,20 +112,35 @@ def _findings(tables: Sequence[Document], limit: int) -> Iterator[str]:
     yield from (f"{'unread':<10} {problem}" for problem in problems[:limit])
     if (more_problems := len(problems) - limit) > 0:
         yield f"and {counted(more_problems, 'more table')} that could not be read; --limit shows more, --json all"
-    groups: dict[tuple[str, str], list[tuple[str, str | None]]] = {}
+    groups: dict[tuple[str, str], list[tuple[str, Document]]] = {}
     for severity in ("act", "look"):
         for table in tables:
             for found in table["findings"]:
-                if found["severity"] == severity:
-                    groups.setdefault((severity, found["says"]), []).append((table["name"], found["command"]))
-    for (severity, says), found in islice(groups.items(), limit):
-        names = ", ".join(shortened(name, _LONG_NAME) for name, _ in found[:_NAMED])
-        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-        yield f"{severity:<10} {names}{more}: {says}"
-        if (command := found[0][1]) is not None:
-            yield f"{'mend':<10} {command}"
+                if found["severity"] == severity:  # each one to act on is told, of the others each kind
+                    kind = found["says" if severity == "act" else "code"]
+                    groups.setdefault((severity, kind), []).append((table["name"], found))
+    for (severity, _), group in islice(groups.items(), limit):
+        yield from _group(severity, group)
     if (more_groups := len(groups) - limit) > 0:
         yield f"and {counted(more_groups, 'more finding')}; --limit shows more, --json all"
+
+
+def _group(severity: str, group: Sequence[tuple[str, Document]]) -> Iterator[str]:
+    """Render equal findings of several tables, or findings of one kind: then the first, and where the others are."""
+    (_, first), *others = group
+    tables = list(dict.fromkeys(shortened(name, _LONG_NAME) for name, _ in group))
+    if all(found["says"] == first["says"] for _, found in others):
+        yield f"{severity:<10} {_some(tables)}: {first['says']}"
+    else:
+        also = f"; the like of {_some(tables[1:])}" if tables[1:] else f"; and {len(others)} like it"
+        yield f"{severity:<10} {tables[0]}: {first['says']}{also}"
+    if first["command"] is not None:
+        yield f"{'mend':<10} {first['command']}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {counted(len(names) - _NAMED, 'more table')}" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _sums(document: Document) -> Iterator[str]:

@@ -210,7 +210,7 @@ def test_equal_findings_are_one_line_and_the_limit_holds() -> None:
     tables += [TableOverview(f"s3://lake/p{n}", f"p{n}", 1, problem=f"p{n} is broken") for n in range(3)]
     lines = list(overview_lines(document_of(*tables, skipped=2), 2))
     assert "and 6 more tables; --limit shows more, --json all" in lines
-    assert "look       t0, t1, t2 and 2 more: no retention" in lines
+    assert "look       t0, t1, t2 and 2 more tables: no retention" in lines
     assert "mend       lakesweep show x" in lines
     assert [line for line in lines if line.startswith("unread")] == [
         "unread     p0 is broken",
@@ -218,6 +218,28 @@ def test_equal_findings_are_one_line_and_the_limit_holds() -> None:
     ]
     assert "and 1 more table that could not be read; --limit shows more, --json all" in lines
     assert "skipped    2 folders without a table" in lines
+
+
+def test_findings_of_one_kind() -> None:
+    """What needs action is told of each table; of the rest, one line for each kind."""
+
+    def found(number: int, severity: Any) -> Finding:
+        return Finding("code", severity, f"{number} is wrong", f"mend {number}")
+
+    def lines_of(severity: Any, *numbers: int) -> list[str]:
+        tables = [TableOverview(f"t{n}", f"t{n}", 1, findings=(found(n, severity),)) for n in numbers]
+        lines = list(overview_lines(document_of(*tables), 9))
+        return [line for line in lines if line.startswith(("act", "look", "mend"))]
+
+    assert lines_of("act", 1, 2) == [
+        "act        t1: 1 is wrong",
+        "mend       mend 1",
+        "act        t2: 2 is wrong",
+        "mend       mend 2",
+    ]
+    assert lines_of("look", 1, 2) == ["look       t1: 1 is wrong; the like of t2", "mend       mend 1"]
+    several = TableOverview("t", "t", 1, findings=(found(1, "look"), found(2, "look")))
+    assert "look       t: 1 is wrong; and 1 like it" in list(overview_lines(document_of(several), 9))
 
 
 def test_receipts_and_versions_are_shown() -> None:

@@ -118,6 +118,7 @@ class _Work:
                 else:
                     self._memory.hold(table, recalled)
                     self._add(recalled.overview)
+            self._tell()
             for look in self._looks(tasks):
                 self._take(look)
         finally:
@@ -163,6 +164,7 @@ class _Work:
         self._counter.add_read_bytes(look.read_bytes)
         if look.overview is None:
             self.skipped += 1
+            self._tell()
         else:
             self._add(look.overview)
         if look.measured is not None:
@@ -170,4 +172,7 @@ class _Work:
 
     def _add(self, table: TableOverview) -> None:
         self.tables.append(table)
+        self._tell()
+
+    def _tell(self) -> None:
         self._progress("tables", len(self.tables) + self.skipped, len(self._found.tables))

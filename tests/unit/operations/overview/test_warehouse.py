@@ -182,7 +182,7 @@ def test_progress_and_requests(lake: Lakehouse) -> None:
         lake.opening(), [lake.location], Choices(), counter=counter, progress=lambda *words: told.append(words)
     )
     assert told[:6] == [("folders searched", done, None) for done in range(1, 7)]
-    assert told[6:] == [("tables", done, 3) for done in (1, 2, 3)]
+    assert told[6:] == [("tables", done, 3) for done in range(4)]
     assert dict(found.requests) == counter.snapshot()
 
 
