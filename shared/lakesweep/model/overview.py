@@ -126,7 +126,7 @@ class TableOverview:
     reasons: tuple[Bytes, ...] = ()
     """In the order of `explain`."""
     noncurrent_count: int | None = None
-    """Versions that are not current; `None`: the bucket keeps none, or they cannot be listed."""
+    """Versions that are not current; `None`: the bucket keeps none, or they were not counted."""
     noncurrent_bytes: int | None = None
     snapshots: int = 0
     """Of main."""
@@ -156,7 +156,8 @@ class TableOverview:
     usd_month: float = 0.0
     """What storing the table costs, versions that are not current included."""
     saving_bytes: int = 0
-    """What a pass would delete now, and a scan of the orphan files."""
+    """What a pass would delete now, and a scan of the orphan files; by Paimon's defaults if no retention is stated. A
+    scan that would be refused, since snapshots may be lost, saves nothing."""
     saving_usd_month: float = 0.0
     receipts: tuple[Receipt, ...] | None = ()
     """The newest month first, at most twelve; `None`: unknown. See `control/receipts.py`."""

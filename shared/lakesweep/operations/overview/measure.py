@@ -11,6 +11,7 @@ from itertools import chain, islice
 
 from lakesweep.errors import StalePlanError, StorageError
 from lakesweep.format.schema import TableSchema
+from lakesweep.model.damage import empty_branches
 from lakesweep.model.overview import Bytes, TableOverview
 from lakesweep.model.prices import storage_usd
 from lakesweep.model.roots import Root
@@ -25,6 +26,7 @@ from lakesweep.operations.overview.findings import Known, findings_of, ordered
 from lakesweep.operations.overview.history import growth_of, timeline_of
 from lakesweep.operations.overview.measured import Measured
 from lakesweep.operations.overview.reading import SecondListing, read_documents, reading_once, refuse_vanished
+from lakesweep.runs.damage import lost_snapshots
 from lakesweep.runs.session import Table
 from lakesweep.storage.listing import PARALLEL, list_all
 from lakesweep.storage.open import noncurrent_versions
@@ -35,8 +37,10 @@ from lakesweep.table.documents import read_consumers, read_schema
 from lakesweep.table.reach.holders import Holders
 from lakesweep.table.reach.missing import Missing
 
-SAVED = ("expired", "due", "orphan")
-"""The reasons whose bytes a pass and a scan of the orphan files would delete now."""
+PASSES_SAVE = ("expired", "due")
+"""The reasons whose bytes a pass would delete now."""
+SAVED = (*PASSES_SAVE, "orphan")
+"""The same with a scan for orphan files."""
 ATTEMPTS = 3
 """A measure begins again if roots move meanwhile."""
 
@@ -149,6 +153,15 @@ def _walk(table: Table, facts: Facts) -> _Walked:
     return _Walked(schema, judging, lifetimes, holders, files, counting, counting.missing())
 
 
+def _may_scan(table: Table, facts: Facts, judging: Judging) -> bool:
+    """Tell whether a scan would delete orphan files: it refuses to if a branch may have lost snapshots.
+
+    Then files that somebody may restore look like orphans.
+    """
+    has_history = bool(judging.roots) and not any(empty_branches(facts.listing))
+    return has_history and not lost_snapshots(table.store, facts.listing)
+
+
 def _summed_up(
     table: Table,
     name: str,
@@ -173,7 +186,7 @@ def _summed_up(
     untils = walked.lifetimes.of(root.ref for root in judging.roots)
     of_findings = Known(facts, judging, walked.missing, size_bytes, forever, versions_problem)
     findings = ordered((*findings_of(of_findings), *problems))
-    saved = SAVED if judging.roots else ()  # without roots, nothing is known to be an orphan
+    saved = SAVED if _may_scan(table, facts, judging) else PASSES_SAVE
     saving = sum(each.bytes for each in reasons if each.reason in saved)
     old_bytes = None if noncurrent is None else noncurrent.bytes
     overview = TableOverview(

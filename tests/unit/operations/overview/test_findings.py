@@ -150,6 +150,25 @@ def test_lost_histories(scene: Scene) -> None:
     assert [(span.kind, span.name) for span in found.timeline] == [("tag", "t")]
 
 
+@pytest.mark.parametrize("lost", ["history", "newest", "branch"])
+def test_what_looks_like_an_orphan_where_snapshots_are_lost(scene: Scene, lost: str) -> None:
+    """It may belong to them, so a scan refuses to delete it, and nothing is said to be saved by that."""
+    scene.table.tag("t", snapshot=1)
+    scene.table.commit("+C")
+    for snapshot_id in (3,) if lost == "newest" else (1, 2, 3) if lost == "history" else ():
+        scene.table.remove(f"snapshot/snapshot-{snapshot_id}")
+    if lost == "branch":
+        scene.table.branch("empty")
+        scene.store.put("bucket-0/data-00000000-0000-4000-8000-000000000000-0.parquet", b"of the branch?")
+    scene.now_ms += 9 * DAY_MS
+    found = scene.overview()
+    assert any(each.reason == "orphan" and each.bytes for each in found.reasons)
+    assert found.saving_bytes == 0
+    report = scene.maintainer.run("remove-orphan-files", execute=False)
+    assert report.refusal is not None
+    assert report.refusal.code == "history_missing"
+
+
 def test_missing_files(scene: Scene) -> None:
     """Of the newest snapshot: lost. Of the oldest alone: perhaps an expiry is under way."""
     scene.table.commit("-A")
