@@ -350,6 +350,10 @@ bench-memory: install ## Measure plan and show on a table of a million files (ne
 bench-overview: install ## Measure the overview of 200 tables, twice (needs versitygw)
 	@$(BIN)/python -m benchmarks.overview $(ARGS)
 
+.PHONY: bench-simulate
+bench-simulate: install ## Measure five simulated policies over 10 000 snapshots
+	@$(BIN)/python -m benchmarks.simulate $(ARGS)
+
 .PHONY: bench-list
 bench-list: install ## Measure listing 100 000 keys beside boto3
 	@$(BIN)/python -m benchmarks.list $(ARGS)

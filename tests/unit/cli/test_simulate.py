@@ -120,6 +120,25 @@ def test_a_warehouse(lake: Path) -> None:
     assert "3 tables" in printed and "web.db/clicks" in printed
 
 
+def test_folders_that_are_no_tables(lake: Path, tmp_path: Path) -> None:
+    """Neither they nor the folders of branches are simulated; tables in other layouts are found some levels deep."""
+    place = tmp_path / "lake"
+    shutil.copytree(lake / "web.db", place / "web.db")
+    shutil.copytree(lake / "web.db" / "clicks", place / "a" / "b" / "c")
+    shutil.copytree(
+        lake / "web.db" / "clicks" / "snapshot", place / "web.db" / "clicks" / "branch" / "branch-x" / "snapshot"
+    )
+    shutil.copytree(
+        lake / "web.db" / "clicks" / "schema", place / "web.db" / "clicks" / "branch" / "branch-x" / "schema"
+    )
+    (place / "web.db" / "empty").mkdir()
+    shutil.copytree(lake / "web.db" / "clicks" / "snapshot", place / "web.db" / "lost" / "snapshot")
+    found = {each["name"]: each for each in call("simulate", place, "--json").document["tables"]}
+    assert found.keys() == {"web.db/clicks", "a/b/c", "web.db/lost"}
+    assert [name for name, each in found.items() if each["problem"]] == ["web.db/lost"]
+    assert found["web.db/lost"]["problem_code"] == "not_a_table"
+
+
 def test_a_table_that_cannot_be_read_is_named(lake: Path, tmp_path: Path) -> None:
     """The others are simulated, and the exit code says so. Alone, it is an error."""
     place = tmp_path / "lake"

@@ -146,7 +146,7 @@ class FileReader:
             entry, needed = mention.entry, mention.needed_by
             if not needed or not entry.is_add:
                 continue
-            name = entry.file_name if entry.external_path is None else base_name(entry.external_path)
+            name = entry.file_name
             if "$" in name:
                 name = real_name(name)
                 file = self._note(name, 0, needed, is_data=True)
@@ -161,11 +161,14 @@ class FileReader:
         """Note lists, manifests, index files and statistics. Return how many needed ones are not there."""
         missing = 0
         frees_lists = self._lifecycle is not Lifecycle.BY_DELTA
+        lacking = frozenset(gap.content.path for gap in holders.gaps)
         own_changelogs = frozenset(root.snapshot.changelog_manifest_list for root in self._own)
         for named in holders.named():
             if named.kind == "manifest":
                 continue
             size = sizes.get(named.path)
+            if named.needed_by and named.kind != "statistics" and named.path not in lacking:
+                self._check(named.path, size, named.size_bytes)
             if size is None:
                 missing += named.kind == "statistics" and bool(named.needed_by)
                 continue
@@ -175,6 +178,8 @@ class FileReader:
             )
             self._freed_with(file, named.named_by if is_freed else 0)
         for name, each in holders.manifests():
+            if each.needed:
+                self._check(f"manifest/{name}", sizes.get(f"manifest/{name}"), each.meta.file_size)
             for manifest in (name, *each.meta.extra_files):
                 size = sizes.get(f"manifest/{manifest}")
                 if size is not None:
@@ -193,6 +198,13 @@ class FileReader:
             file = self._note(name, size, index.needed_by, is_data=False)
             self._freed_with(file, index.named_by if may_delete("index", path) or is_external(path) else 0)
         return missing
+
+    def _check(self, path: str, size: int | None, stated: int | None) -> None:
+        """Refuse a document that the store does not have as stated. It may have been read from a cache."""
+        if size is None:
+            raise refusal(self._view, f"{path} does not exist")
+        if stated not in (None, size):
+            raise refusal(self._view, f"{path}: expected {stated} bytes as is stated of it, found {size}")
 
     def _path_of_index(self, entry: IndexEntry) -> str:
         try:
@@ -229,14 +241,16 @@ class FileReader:
 
     def _note_freed(self, expired: int, freed: Iterable[Freed]) -> None:
         for each in freed:
+            name = each.name
             if is_external(each.path):
-                self._external[each.path] = each.name
+                name = each.owner if each.kind == "data" else name  # its path may be spelled in another way elsewhere
+                self._external[each.path] = name
             elif not may_delete(each.kind, each.path):
                 continue
             owner = each.owner if each.kind == "extra" else None
-            file = self._files.get(each.name)
+            file = self._files.get(name)
             if file is None:
-                file = self._files[each.name] = _File(each.size_bytes, is_data=True, owner=owner)
+                file = self._files[name] = _File(each.size_bytes, is_data=True, owner=owner)
             file.freed_at = min(file.freed_at, expired)
 
     def _keep_outside(self) -> None:
@@ -259,10 +273,12 @@ class FileReader:
             if owner is not None:  # a file stays as long as its data file
                 first, end = min(first, owner.first), max(end, owner.end)
                 tags, is_held = tags | owner.tags, is_held or owner.is_held
+            if not end:  # no snapshot of the branch needs it: it was added and deleted in one commit, or others have it
+                first = file.freed_at if file.freed_at < NEVER and not (tags or is_held) else 0
             lives.add(
                 sum(file.parts.values()) if file.parts else file.size or 0,
                 is_data=file.is_data,
-                born=first if first < NEVER and end else 0,
+                born=first,
                 goes=NEVER if file.freed_at == NEVER else max(file.freed_at, end),
                 tags=tags,
                 is_of_tags=bool(tags) and not end,

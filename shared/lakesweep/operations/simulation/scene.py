@@ -1,9 +1,10 @@
 """A branch as a simulation reads it, once, for all policies."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakesweep.format.snapshot import Snapshot
+from lakesweep.model.roots import MAIN, Root
 from lakesweep.operations.retention.expire_snapshots import lifecycle_of
 from lakesweep.operations.simulation.files import FileReader
 from lakesweep.operations.simulation.gaps import refusal
@@ -11,6 +12,7 @@ from lakesweep.operations.simulation.rules.lives import Deleted, Files, Lives
 from lakesweep.operations.tags.delete import OwnTags, files_at_stake, one_each, read_own_tags
 from lakesweep.runs.damage import lost_findings, warnings_of
 from lakesweep.runs.fleet import Ruling, limited, may_delete, ruling_of, why_kept
+from lakesweep.runs.metadata_cache import invalidate, invalidate_changelogs
 from lakesweep.runs.parameters.retention_options import (
     ExpireArguments,
     consumers_bind_changelogs_only,
@@ -109,6 +111,7 @@ def read_scene(table: Table) -> Scene:
         raise refusal(view, problem)
     of_tags = [tags.roots[name] for name in sorted(tags.roots)]
     others = view.other_documents(root.ref.path for root in (*own, *of_tags))
+    _forget_what_may_be_gone(view, (*own, *of_tags, *others.roots))
     found = FileReader(view, own, of_tags, others.roots, lifecycle).read()
     for position, root in enumerate(own):
         if lifecycle is Lifecycle.COUPLED:
@@ -135,6 +138,14 @@ def read_scene(table: Table) -> Scene:
             *(f"{ref} vanished while the table was read" for ref in others.vanished),
         ),
     )
+
+
+def _forget_what_may_be_gone(view: TableView, roots: Sequence[Root]) -> None:
+    """Read the lists anew that expiry may have rightly deleted since they were cached; see `gaps.py`."""
+    invalidate_changelogs(view.table, roots, view.schema.options)
+    tagged = {(root.ref.branch, root.snapshot.id) for root in roots if root.ref.kind == "tag"}
+    copies = (root for root in roots if root.ref.branch != MAIN or (root.ref.branch, root.snapshot.id) in tagged)
+    invalidate(view.table, (root.snapshot.changelog_manifest_list for root in copies))
 
 
 def _about_passes(view: TableView, ruling: Ruling | None) -> tuple[str, ...]:

@@ -1,10 +1,11 @@
 """A table that cannot be read completely is not summed up."""
 
+from collections import Counter
 from random import Random
 
 import pytest
 
-from lakesweep.errors import MaintenanceError
+from lakesweep.errors import MaintenanceError, RefusedError
 from lakesweep.operations.simulation.many import simulate
 from lakesweep.operations.simulation.policies import Policy
 from lakesweep.storage.store import DeleteRequest
@@ -63,6 +64,26 @@ def test_missing_metadata(seed: int) -> None:
     assert refused or is_sampled()
 
 
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_what_a_cache_still_has(is_cut: bool) -> None:
+    """An expiry has remembered lists and manifests. What is lost in the store since does not look complete."""
+    world = SimulatedWorld()
+    for number in range(1, 6):
+        world.table.commit(f"+F{number}")
+    world.expire(3)
+    maintainer = world.maintainer()
+    simulate(maintainer.table, [PRESENT])
+    for key in sorted(world.keys("manifest/")):
+        copy = world.copy()
+        body = copy.store.read(key).data
+        copy.store.delete([DeleteRequest(key)])
+        if is_cut:
+            copy.store.put(key, body[:-1])
+        with pytest.raises(RefusedError) as found:
+            simulate(copy.maintainer().table, [PRESENT])
+        assert found.value.code == "unreadable_root" and key in str(found.value)
+
+
 def test_missing_index_and_statistics_files_are_said() -> None:
     """They are not counted."""
     world = SimulatedWorld()
@@ -86,6 +107,18 @@ def test_a_failed_request_is_never_an_empty_sum() -> None:
         switch = Switch(number)
         with pytest.raises(MaintenanceError):
             simulate(world.maintainer(switch).table, [PRESENT, NEWEST])
+
+
+def test_each_document_is_read_once() -> None:
+    """However many policies ask, and roots name it."""
+    world = random_table(5)
+    switch = Switch()
+    maintainer = world.maintainer(switch, control=world.new_control())
+    simulate(
+        maintainer.table, [PRESENT, *(Policy(str(number), retain_max=number, retain_min=1) for number in range(1, 9))]
+    )
+    reads = Counter(call for call in switch.calls if call.startswith("table read "))
+    assert sum(reads.values()) > 50 and {call for call, count in reads.items() if count > 1} == set()
 
 
 def test_nothing_is_written() -> None:

@@ -7,6 +7,7 @@ import pytest
 from lakesweep.model.policy import INT_MAX, KeepRules
 from lakesweep.operations.retention.expire_snapshots import plan_expire_snapshots
 from lakesweep.operations.simulation.policies import Policy
+from lakesweep.operations.simulation.simulate import simulate_table
 from lakesweep.runs.parameters.age import Age
 from lakesweep.runs.parameters.retention_options import ExpireArguments
 from tests.support.simulated_tables import SimulatedWorld, random_table
@@ -40,6 +41,7 @@ def test_the_bytes_are_there_after_the_expiry(seed: int) -> None:
     """Of each of several policies, on a copy of the table."""
     world = random_table(seed)
     found = world.simulate(*POLICIES)
+    assert simulate_table(world.maintainer().table, POLICIES) == found, "a metadata cache changes nothing"
     there = world.counted()
     assert (found.now.bytes, found.now.data_files + found.now.metadata_files) == (sum(there.values()), len(there))
     for policy, case in zip(POLICIES, found.cases, strict=True):
@@ -71,3 +73,27 @@ def test_the_present_policy_deletes_what_an_expiry_plans_now(seed: int) -> None:
     documents = [path for path in deleted if path.startswith("snapshot/")] if puts else []
     assert case.deleted.bytes == sum(there[path] for path in deleted if path not in documents)
     assert not case.deleted.tags
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_branch(seed: int) -> None:
+    """Its expiry deletes what main and its tags do not need, and the simulation of the branch foretells that."""
+    world = random_table(seed)
+    world.table.tag("source")
+    branch = world.table.branch("work", from_tag="source")
+    for number in range(1, 9):
+        world.now_ms += HOUR_MS
+        gone = [f"-W{number - 2}"] if number > 2 else []
+        branch.commit(f"+W{number}", *gone, time_ms=world.now_ms, merge_base=number == 5)
+        if number == 3:
+            branch.tag("three")
+    for policy in (Policy("the newest", retain_max=1, retain_min=1), Policy("four", retain_max=4, retain_min=4)):
+        found = simulate_table(world.maintainer(branch="work", control=world.new_control()).table, [PRESENT, policy])
+        there = world.counted()
+        assert found.branch == "work" and found.now.bytes == sum(there.values())
+        copy = world.copy()
+        limits = policy.limits(world.now_ms)
+        more = {"retain_max": limits.retain_max, "retain_min": limits.retain_min, "max_deletes": INT_MAX}
+        copy.run("expire-snapshots", on="work", **more)
+        assert found.cases[1].kept.bytes == sum(copy.counted().values())
+        assert found.cases[1].kept.snapshots == len(copy.ids("branch/branch-work/snapshot")) < found.now.snapshots
