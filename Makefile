@@ -47,7 +47,7 @@ lock: build/lock/bin/uv ## Resolve what is asked for into locks (UV_ARGS=--upgra
 	build/lock/bin/uv pip compile pyproject.toml --extra dev --constraint requirements/spark.in --quiet \
 		--universal --python-version 3.11 --only-binary :all: --no-binary pyspark --no-emit-package pyspark \
 		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" --output-file requirements/dev.txt $(UV_ARGS)
-	for apart in spark spark4 rust-reader; do build/lock/bin/uv pip compile requirements/$$apart.in --quiet --no-deps --universal \
+	for apart in spark spark4 rust-reader duckdb; do build/lock/bin/uv pip compile requirements/$$apart.in --quiet --no-deps --universal \
 		--python-version 3.11 --no-binary pyspark --generate-hashes --no-emit-index-url \
 		--custom-compile-command "make lock" --output-file requirements/$$apart.txt $(UV_ARGS); done
 	build/lock/bin/uv pip compile pyproject.toml --extra cli --constraint requirements/dev.txt --quiet --universal \
@@ -270,6 +270,14 @@ build/wheels/.downloaded: requirements/cli.txt .venv/.locked
 
 .PHONY: wheels
 wheels: install build/wheels/.downloaded ## Fetch the wheels of the extra `cli`, for the test of an installation
+
+build/duckdb/.installed: requirements/duckdb.txt .venv/.locked
+	@rm -rf build/duckdb
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --target build/duckdb -r requirements/duckdb.txt
+	@touch $@
+
+.PHONY: duckdb-env
+duckdb-env: install build/duckdb/.installed ## Install DuckDB apart from .venv, for the tests of queries on the ledger
 
 .PHONY: spark4
 spark4: spark4-env ## Run the Spark tests on Spark 4.0 (make test runs them on 3.5, and some on 4.0)

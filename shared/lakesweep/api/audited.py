@@ -6,19 +6,22 @@ from typing import Any
 
 from lakesweep.api.opening import open_table, plan_keys, require_control, stated_control
 from lakesweep.api.place import Place, moved
-from lakesweep.api.stored import list_runs
+from lakesweep.api.stored import TableRuns, list_runs, newest_ids, runs_of
 from lakesweep.control.area import ControlArea
-from lakesweep.control.audit.tables import is_control_location, known_tables
+from lakesweep.control.audit.tables import KnownTable, all_known_tables, is_control_location, known_tables
 from lakesweep.control.audit.verify import Audit, audit
-from lakesweep.control.ledger_rows import time_of
+from lakesweep.control.ledger_rows import stamp_of, time_of
 from lakesweep.errors import MaintenanceError, UsageError
 from lakesweep.runs.session import Table
 from lakesweep.storage.location import parse_location
 from lakesweep.storage.open import StoreSettings, open_store
+from lakesweep.storage.pools import threads
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
 
 Document = dict[str, Any]
+_PARALLEL = 16
+_DAY_MS = 86_400_000
 _UNKNOWN = (
     "no report or plan says which table this is, or the table is in a store that this location does not spell, such as "
     "one with an endpoint of its own"
@@ -80,30 +83,46 @@ def _audit_row(key: str, area: ControlArea | None) -> Document:
     }
 
 
-def runs_of_all(place: Place, control: Store, limit: int, since_ms: int | None) -> Document:
-    """Return the newest runs of all tables of a control location, newest first."""
-    rows: list[Document] = []
-    problems: list[str] = []
-    for known in known_tables(control):
+def runs_of_all(place: Place, control: Store, limit: int | None, since_ms: int | None) -> Document:
+    """Return the newest runs of all tables of a control location, newest first.
+
+    First Lakesweep asks for the ids of all tables, some tables at a time. Of these it reads only the newest.
+    """
+    begun, problems = _since_id(since_ms), list[str]()
+
+    def ids_of(known: KnownTable) -> TableRuns | str:
         if known.area is None:
-            problems.append(f"{known.key}: {_UNKNOWN}; name the table")
-            continue
+            return f"{known.key}: {_UNKNOWN}; name the table"
         each = moved(place, table=known.area.table, control=control.location, local_control=True)
         try:
-            table = open_table(each)
-            listed = list_runs(table, limit)
-            rows += [{"table": known.area.table, **run} for run in listed["runs"]]
-            problems += listed["warnings"]
+            return runs_of(open_table(each), limit, begun)
         except MaintenanceError as error:
-            problems.append(f"{known.area.table}: {error}")
-    rows = list(since(rows, since_ms))
+            return f"{known.area.table}: {error}"
+
+    def row_of(owner: TableRuns, run_id: str) -> Document | str | None:
+        try:
+            row = owner.row(run_id)
+        except MaintenanceError as error:
+            return f"{owner.table.ref.location}: run {run_id}: {error}"
+        return None if row is None else {"table": owner.table.ref.location, **row}
+
+    with threads(_PARALLEL, "runs") as pool:
+        tables = list(pool.map(ids_of, all_known_tables(control)))
+        problems += [each for each in tables if isinstance(each, str)]
+        runs = [each for each in tables if isinstance(each, TableRuns)]
+        problems += [warning for each in runs for warning in each.warnings]
+        newest = set(newest_ids([run_id for each in runs for run_id in each.ids], limit))
+        asked = [(each, run_id) for each in runs for run_id in each.ids if run_id in newest | each.under_way]
+        found = list(pool.map(lambda pair: row_of(*pair), asked))
+    problems += [each for each in found if isinstance(each, str)]
+    rows = list(since([each for each in found if isinstance(each, dict)], since_ms))
     rows.sort(key=_time, reverse=True)
     return {"control": control.location, "runs": rows[:limit], "warnings": problems}
 
 
-def runs_of_table(table: Table, limit: int, since_ms: int | None) -> Document:
+def runs_of_table(table: Table, limit: int | None, since_ms: int | None) -> Document:
     """Return the newest runs of one table, newest first."""
-    document = list_runs(table, limit)
+    document = list_runs(table, limit, _since_id(since_ms))
     return {**document, "runs": list(since(document["runs"], since_ms))}
 
 
@@ -112,6 +131,11 @@ def since(rows: list[Document], since_ms: int | None) -> Iterator[Document]:
     for row in rows:
         if since_ms is None or row["status"] == "running" or _time(row) >= since_ms:
             yield row
+
+
+def _since_id(since_ms: int | None) -> str:
+    """Return the least id of a run that may have begun since then. A job gets its id when it is asked for."""
+    return "" if since_ms is None else stamp_of(max(0, since_ms - _DAY_MS))
 
 
 def _time(row: Mapping[str, Any]) -> int:

@@ -194,13 +194,13 @@ def _now_ms(opened: Open, places: list[str | None]) -> int:
 def _running(store: Store | None, folder: str, warnings: list[str]) -> tuple[list[Document] | None, int]:
     """Return what is under way in the tables of a folder, `None` without a control location, and how many it knows."""
     from lakesweep.aws.jobs.documents import read_open
-    from lakesweep.control.audit.tables import known_tables
+    from lakesweep.control.audit.tables import all_known_tables
     from lakesweep.operations.inspect.under_way import under_way
 
     if store is None:
         warnings.append("what is under way is not known, since no control location is given")
         return None, 0
-    tables = list(known_tables(store))
+    tables = list(all_known_tables(store))
     own = [each for each in tables if each.area is not None and _is_within(spell(each.area.table), folder)]
     unnamed = sum(each.area is None for each in tables)
     if unnamed:

@@ -9,7 +9,7 @@ from typing import Any
 from lakesweep.api.opening import require_control
 from lakesweep.api.unreported import undoable, unreported_row
 from lakesweep.control.area import ControlArea
-from lakesweep.control.audit.unreported import is_known, known_runs, unreported
+from lakesweep.control.audit.unreported import is_known, known_runs, runs_of_lease, unreported
 from lakesweep.control.expired import explained, has_plan, load_known
 from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.control.plans import load_listed, plan_ids
@@ -144,11 +144,40 @@ def _paths(plan: Plan, *, before: bool) -> frozenset[str]:
     )
 
 
-def list_runs(table: Table, limit: int) -> Document:
-    """Return the newest runs of a table, newest first.
+@dataclasses.dataclass(frozen=True, slots=True)
+class TableRuns:
+    """The runs of one table, of which none has been read."""
+
+    table: Table
+    area: ControlArea
+    ids: Sequence[str]
+    """The newest first."""
+    lease: LeaseDocument | FormatError
+    days: int | None
+    """After how many days the bucket removes deleted objects for good."""
+    now_ms: int
+    warnings: tuple[str, ...]
+
+    @property
+    def under_way(self) -> frozenset[str]:
+        """Return the runs that the lease names."""
+        return frozenset() if isinstance(self.lease, FormatError) else frozenset(runs_of_lease(self.lease))
+
+    def row(self, run_id: str) -> Document | None:
+        """Return the row of one run."""
+        return _run(self.area, run_id, self.lease, self.days, self.now_ms)
+
+
+def runs_of(table: Table, most: int | None, since: str = "") -> TableRuns:
+    """Return which runs a table has.
 
     With a damaged lease the rows of runs without a report are unreadable: it is unknown whether these runs are under
     way.
+
+    Args:
+        table: Which one.
+        most: How many, the newest first; `None` for all.
+        since: Only ids from this one on, and the runs of the lease.
     """
     area = require_control(table)
     days = noncurrent_days(table.store)
@@ -161,16 +190,17 @@ def list_runs(table: Table, limit: int) -> Document:
         lease = error
         problems.append(f"{error}; a run that has no report may be missing here")
     known = LeaseDocument(None) if isinstance(lease, FormatError) else lease
+    ids = known_runs(area, known, most, since)
+    return TableRuns(table, area, ids, lease, days, now_ms, tuple(problems))
+
+
+def list_runs(table: Table, limit: int | None, since: str = "") -> Document:
+    """Return the newest runs of a table, newest first; with a limit of `None` all. See `runs_of`."""
+    runs = runs_of(table, None if limit is None else max(limit, 1), since)
     return {
         "table": table.ref.location,
-        "runs": _newest(
-            known_runs(area, known, max(limit, 1)),
-            limit,
-            "started_ms",
-            lambda run_id: _run(area, run_id, lease, days, now_ms),
-        )
-        or _none_of(table),
-        "warnings": problems,
+        "runs": _newest(runs.ids, limit, "started_ms", runs.row) or _none_of(table),
+        "warnings": list(runs.warnings),
     }
 
 
@@ -242,16 +272,24 @@ def stored_report(table: Table, run_id: str) -> Document:
         ) from error
 
 
-def _newest(ids: Sequence[str], limit: int, time: str, row: Callable[[str], Document | None]) -> list[Document]:
-    """Return the newest rows, newest first.
-
-    Ids do not tell the order within a second, so all rows of the last second are read before some are dropped.
-    """
-    if limit < 1:
-        raise UsageError(f"--limit: expected at least 1, found {limit}", code="bad_argument")
-    newest = sorted(ids, reverse=True)
-    last_second = max(newest[limit - 1 : limit], default="").partition("-")[0]
-    asked = [each for each in newest if each >= last_second]
+def _newest(ids: Sequence[str], limit: int | None, time: str, row: Callable[[str], Document | None]) -> list[Document]:
+    """Return the newest rows, newest first."""
+    asked = newest_ids(ids, limit)
     with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
         found = [each for each in pool.map(row, asked) if each is not None]
     return sorted(found, key=lambda each: int(each[time] or 0), reverse=True)[:limit]
+
+
+def newest_ids(ids: Sequence[str], limit: int | None) -> list[str]:
+    """Return the newest ids, newest first; with a limit of `None` all.
+
+    Ids do not tell the order within a second, so all of the last second are returned.
+
+    Raises:
+        UsageError: The limit is below 1.
+    """
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit: expected at least 1, found {limit}", code="bad_argument")
+    newest = sorted(ids, reverse=True)
+    last_second = "" if limit is None else max(newest[limit - 1 : limit], default="").partition("-")[0]
+    return [each for each in newest if each >= last_second]

@@ -100,7 +100,10 @@ COMMANDS = (
 """In the order of `--help`."""
 GROUPS = {
     "policy": ("Try a fleet policy.", (policy.test,)),
-    "audit": ("Check the documents that Lakesweep has stored.", (Command(audit.verify, audit.EXAMPLES),)),
+    "audit": (
+        "Check and export the documents that Lakesweep has stored.",
+        (Command(audit.verify, audit.EXAMPLES), Command(audit.ledger, audit.LEDGER_EXAMPLES)),
+    ),
 }
 """Name of a group of commands -> what it is for, and the commands."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -54,6 +54,17 @@ Policy = Annotated[
         "--policy", "Fleet policy (JSON): a local path or s3://bucket/key. By default $LAKESWEEP_POLICY.", "LOCATION"
     ),
 ]
+Since = Annotated[
+    str | None,
+    option(
+        "--since",
+        "Only runs that began since then: an age such as '1 d', ISO-8601 with a zone, or epoch milliseconds.",
+        "TIME",
+    ),
+]
+To = Annotated[
+    str | None, option("--to", "A new file that ends in .csv or .parquet; - for CSV on standard output.", "PATH")
+]
 Limit = Annotated[int, option("--limit", "List the newest N.", "N")]
 
 

@@ -13,6 +13,8 @@ from lakesweep.format.codec import is_count
 
 _DOCUMENTS = ("snapshot", "changelog_document", "hint", "tag", "tag_success")
 _INTENT, _RESULT = "-intent.ndjson.gz", "-result.ndjson.gz"
+_LATEST_MS = 253_370_764_799_000
+"""The year 9998 ends."""
 _SLICE_PART = re.compile(r"(?P<number>[0-9]{7,})-[0-9]{2}-(?P<kind>intent|result)\.ndjson\.gz")
 
 
@@ -27,6 +29,11 @@ def time_of(run_id: str) -> int | None:
         return int(datetime.strptime(run_id[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp() * 1000)
     except ValueError:
         return None
+
+
+def stamp_of(time_ms: int) -> str:
+    """Return how the ids of runs begin that are planned or begun at a time."""
+    return datetime.fromtimestamp(min(time_ms, _LATEST_MS) / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
 def folder_of_run(run_id: str) -> str:
@@ -200,12 +207,20 @@ def parts_of_run(area: ControlArea, run_id: str) -> list[str]:
     return area.names(folder_of_run(run_id))
 
 
-def runs_of_ledger(area: ControlArea, most: int) -> list[str]:
-    """Return the ids of the newest runs that wrote a part, newest first."""
+def runs_of_ledger(area: ControlArea, most: int | None, since: str = "") -> list[str]:
+    """Return the ids of the newest runs that wrote a part, newest first.
+
+    Args:
+        area: Where the ledger is.
+        most: How many; `None` for all.
+        since: No day before that of this id is looked at.
+    """
     found: list[str] = []
     for day in sorted(area.folders("ledger/"), reverse=True):
+        if since and day < f"dt={day_of(since)}":
+            break
         found += sorted(area.folders(f"ledger/{day}/"), reverse=True)
-        if len(found) >= most:
+        if most is not None and len(found) >= most:
             break
     return found[:most]
 
@@ -220,8 +235,20 @@ def _rows_in(area: ControlArea, name: str) -> Iterator[dict[str, object]]:
     Raises:
         FormatError: It is damaged, or a row does not name its object.
     """
-    path = area.path(name)
-    for row in unpack(area.read(name).data, path):
+    return checked_rows(unpack(area.read(name).data, path := area.path(name)), path)
+
+
+def checked_rows(rows: Iterable[dict[str, object]], path: str) -> Iterator[dict[str, object]]:
+    """Yield the rows of a part that are about objects.
+
+    Args:
+        rows: All of the part.
+        path: Of the part, for messages.
+
+    Raises:
+        FormatError: A row does not name its object.
+    """
+    for row in rows:
         if not is_object_row(row):
             continue
         texts = all(isinstance(row.get(key), str) for key in ("key", "kind", "plan_id"))

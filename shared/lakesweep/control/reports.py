@@ -151,11 +151,17 @@ def _short(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def run_ids(area: ControlArea) -> list[str]:
-    """Return the ids of all runs that have a report, oldest first."""
-    return sorted(
-        name.removeprefix("reports/").removesuffix(".json") for name in area.names("reports/") if name.endswith(".json")
-    )
+def run_ids(area: ControlArea, since: str = "") -> list[str]:
+    """Return the ids of all runs that have a report, oldest first.
+
+    Args:
+        area: Of the table.
+        since: Only ids that come after this text. No other report is listed.
+    """
+    folder = f"{area.prefix}reports/"
+    pages = area.store.list_range(folder, after=f"{folder}{since}" if since else "")
+    names = (entry.key.removeprefix(folder) for page in pages for entry in page)
+    return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ SEVERAL_TEXTS = {
     "--watermark": "the same",
     "--time-retained": "of a new tag, and of what expires",
     "--confirm": "of a stored plan, and of a condition that is true for every row",
+    "--to": "rows of a table, with a folder and JSON lines; rows of runs and of the ledger",
+    "--until": "of a pause, which ends then; of the runs of the ledger",
     "--where": "the rows that are read, and those that are deleted",
     "--with-deletion-vectors": "of each file, or of each partition",
     "--time-zone": "each command says what follows the zone, and the default",

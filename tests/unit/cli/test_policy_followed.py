@@ -156,6 +156,7 @@ WITHOUT_POLICY = {
     "runs": "lists what is stored",
     "report": "prints what is stored",
     "audit verify": "checks what is stored",
+    "audit ledger": "the same",
     "enable-events": "changes a bucket",
     "completion": "prints a script",
     "demo": "has a table of its own",

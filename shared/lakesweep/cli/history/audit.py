@@ -1,4 +1,4 @@
-"""`lakesweep audit verify`."""
+"""`lakesweep audit verify` and `lakesweep audit ledger`."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -6,12 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
-from lakesweep.cli.options import Control, EndpointUrl, Json, LocalControl, Place, Region
+from lakesweep.cli.options import Control, EndpointUrl, Json, LocalControl, Place, Region, Since, To, option
 from lakesweep.cli.text import counted
 
 EXAMPLES = (
     "lakesweep audit verify s3://lake/sales.db/orders --control s3://ops/lakesweep",
     "lakesweep audit verify s3://ops/lakesweep --json",
+)
+LEDGER_EXAMPLES = (
+    "lakesweep audit ledger s3://ops/lakesweep --since 1d --to deleted.parquet",
+    "lakesweep audit ledger s3://lake/sales.db/orders --control s3://ops/lakesweep",
 )
 FINDINGS = 6
 
@@ -44,6 +48,70 @@ def verify(
 
     code = answer_call(call, _lines, as_json=as_json)
     return FINDINGS if code == 0 and found and not found[0]["whole"] else code
+
+
+def ledger(
+    place: Annotated[
+        str, typer.Argument(metavar="TABLE | CONTROL LOCATION", help="One table, or all of a control location.")
+    ],
+    *,
+    since: Since = None,
+    until: Annotated[
+        str | None,
+        option(
+            "--until",
+            "Only runs that began before then: an age such as '1 d', ISO-8601 with a zone, or epoch milliseconds.",
+            "TIME",
+        ),
+    ] = None,
+    to: To = "-",
+    control: Control = None,
+    local_control: LocalControl = False,
+    endpoint_url: EndpointUrl = None,
+    region: Region = None,
+    as_json: Json = False,
+) -> int:
+    """Write the ledger as rows: what runs deleted, kept and restored, object by object.
+
+    Changes nothing. Exit code 6: a part cannot be read, or has no place in its chain; its rows may be missing or
+    wrong, and all others are written.
+    """
+    from lakesweep.cli.answer import answer_call
+    from lakesweep.cli.history.records import written_lines
+
+    problems: list[str] = []
+
+    def call() -> dict[str, Any]:
+        from lakesweep.api.exported import LEDGER_COLUMNS, ledger_of
+        from lakesweep.api.exports import check_target, export
+        from lakesweep.cli.history.records import one_output
+        from lakesweep.cli.terminal.output import write_text
+        from lakesweep.control.audit.export import Span
+
+        target = one_output(to or "-", as_json)
+        check_target(target)
+        where = Place(place, control=control, endpoint_url=endpoint_url, region=region, local_control=local_control)
+        span = Span(_time_ms(where, since, "--since"), _time_ms(where, until, "--until"))
+        count = export(target, LEDGER_COLUMNS, ledger_of(where, span, problems), write_text)
+        return {"to": target, "rows": count, "problems": problems, "warnings": problems}
+
+    code = answer_call(call, written_lines, as_json=as_json)
+    return FINDINGS if code == 0 and problems else code
+
+
+def _time_ms(place: Place, text: str | None, name: str) -> int | None:
+    """Return a time that was typed; an age counts from the clock of the place's store."""
+    from lakesweep.runs.parameters.age import Age
+    from lakesweep.runs.parameters.times import parse_past
+
+    found = None if text is None else parse_past(text, name)
+    if not isinstance(found, Age):
+        return found
+    from lakesweep.storage.location import parse_location
+    from lakesweep.storage.open import StoreSettings, open_store
+
+    settings = StoreSettings(endpoint_url=place.endpoint_url, region=place.region)
+    return found.before(open_store(parse_location(place.table), settings=settings).now_ms())
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """`lakesweep plans`, `runs` and `report`: what is stored about the runs of a table."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -8,10 +8,10 @@ import typer
 
 from lakesweep.cli.command import reads
 from lakesweep.cli.commits import in_words
-from lakesweep.cli.options import Limit, Place, option
+from lakesweep.cli.options import Limit, Place, Since, To, option
 from lakesweep.cli.page import Html, page_file, paged
 from lakesweep.cli.receipt import cost_lines, human_usd
-from lakesweep.cli.text import columns, human_bytes, human_time, report_lines
+from lakesweep.cli.text import columns, counted, human_bytes, human_time, report_lines
 from lakesweep.errors import FormatError, MaintenanceError, UsageError
 
 
@@ -116,25 +116,22 @@ def _snapshots(plan: Mapping[str, Any]) -> str:
     "lakesweep runs /data/orders",
     "lakesweep runs /data/orders --limit 5 --json",
     "lakesweep runs s3://ops/lakesweep --since 1d",
+    "lakesweep runs s3://ops/lakesweep --since 30d --to runs.parquet",
     place=("control",),
 )
 def runs(
     place: Place,
-    limit: Limit = 20,
-    since: Annotated[
-        str | None,
-        option(
-            "--since",
-            "Only runs that began since then: an age such as '1 d', ISO-8601 with a zone, or epoch milliseconds.",
-            "TIME",
-        ),
-    ] = None,
+    limit: Annotated[int | None, option("--limit", "List the newest N; default 20, with --to all.", "N")] = None,
+    since: Since = None,
+    to: To = None,
 ) -> int:
     """List the runs that changed a table, newest first.
 
-    TABLE may also be a control location. Then the command lists the runs of all its tables.
+    TABLE may also be a control location. Then the command lists the runs of all its tables. With --to, it writes them
+    as rows.
     """
     from lakesweep.api.audited import control_store, runs_of_all, runs_of_table
+    from lakesweep.api.exports import check_target
     from lakesweep.cli.answer import answer_call, answer_document, failed_document
     from lakesweep.cli.reach import is_out_of_reach
     from lakesweep.cli.terminal.output import say
@@ -142,13 +139,25 @@ def runs(
     from lakesweep.runs.parameters.times import parse_past
     from lakesweep.runs.session import Table
     from lakesweep.storage.retries import told
+    from lakesweep.storage.store import Store
 
-    def begin_ms(now_ms: int) -> int | None:
+    most = 20 if limit is None and to is None else limit
+
+    def begin_ms(now_ms: Callable[[], int]) -> int | None:
         found = None if since is None else parse_past(since, "--since")
-        return found.before(now_ms) if isinstance(found, Age) else found
+        return found.before(now_ms()) if isinstance(found, Age) else found
 
     def read(opened: Table) -> Mapping[str, Any]:
-        return runs_of_table(opened, limit, begin_ms(opened.store.now_ms()) if since is not None else None)
+        return _written(to, runs_of_table(opened, most, begin_ms(opened.store.now_ms)))
+
+    def read_all(control: Store) -> Mapping[str, Any]:
+        return _written(to, runs_of_all(place, control, most, begin_ms(control.now_ms)))
+
+    if to is not None:
+        try:
+            check_target(one_output(to, place.as_json))
+        except MaintenanceError as error:
+            return failed_document(error, place.as_json)
 
     try:
         with told(say):
@@ -158,10 +167,40 @@ def runs(
             return failed_document(error, place.as_json)
         control = None  # the answer for the table reports the problem of the place
     if control is None:
-        return answer_document(place, read, _run_lines)
-    return answer_call(
-        lambda: runs_of_all(place, control, limit, begin_ms(control.now_ms())), _run_lines, as_json=place.as_json
-    )
+        return answer_document(place, read, _run_lines if to is None else written_lines)
+    return answer_call(lambda: read_all(control), _run_lines if to is None else written_lines, as_json=place.as_json)
+
+
+def _written(to: str | None, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Write the runs of a document as rows; return the document, then with the number of rows instead of the runs."""
+    if to is None:
+        return document
+    from lakesweep.api.exported import RUN_COLUMNS, run_row
+    from lakesweep.api.exports import export
+    from lakesweep.cli.terminal.output import write_text
+
+    rows = (run_row(document.get("table"), run) for run in document["runs"])
+    count = export(to, RUN_COLUMNS, rows, write_text)
+    return {**{key: value for key, value in document.items() if key != "runs"}, "to": to, "rows": count}
+
+
+def one_output(to: str, as_json: bool) -> str:
+    """Return where rows go.
+
+    Raises:
+        UsageError: Rows and a document would go to the same place.
+    """
+    if as_json and to == "-":
+        raise UsageError(
+            "--to - and --json: expected one of them, since both go to standard output", code="bad_argument"
+        )
+    return to
+
+
+def written_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """Render what was written to a file; nothing for standard output, which has the rows alone."""
+    if document["to"] != "-":
+        yield f"wrote {counted(document['rows'], 'row')} to {document['to']}"
 
 
 def _run_lines(document: Mapping[str, Any]) -> Iterator[str]:

@@ -47,7 +47,17 @@ def read_part(area: ControlArea, name: str) -> LedgerPart:
         ObjectNotFoundError: It is gone.
     """
     data = area.read(name).data
-    rows = list(unpack(data, area.path(name)))
+    return part_of(name, data, list(unpack(data, area.path(name))))
+
+
+def part_of(name: str, data: bytes, rows: list[dict[str, object]]) -> LedgerPart:
+    """Return a part that was read.
+
+    Args:
+        name: In its area.
+        data: As stored.
+        rows: In it.
+    """
     head = rows[0].get(HEAD) if rows else None
     return LedgerPart(
         name,

@@ -2,10 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from lakesweep.control.area import MAX_JSON_BYTES, ControlArea, from_json_bytes, table_key
 from lakesweep.errors import FormatError, ObjectNotFoundError, StorageError
+from lakesweep.storage.pools import threads
 from lakesweep.storage.store import Store
+
+_PARALLEL = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +38,22 @@ def known_tables(store: Store, after: str = "") -> Iterator[KnownTable]:
     for key in store.folders("tables/"):
         if after and f"{key}/" <= f"{after}/":
             continue
-        location = _location(store, key)
-        area = None if location is None or table_key(location) != key else ControlArea(store, location)
-        yield KnownTable(key, area)
+        yield _known(store, key)
+
+
+def all_known_tables(store: Store) -> Iterator[KnownTable]:
+    """Yield all of `known_tables`, for a caller that wants them all: many are looked up at a time.
+
+    Raises:
+        StorageError: A request failed.
+    """
+    with threads(_PARALLEL, "known-tables") as pool:
+        yield from pool.map(partial(_known, store), store.folders("tables/"))
+
+
+def _known(store: Store, key: str) -> KnownTable:
+    location = _location(store, key)
+    return KnownTable(key, None if location is None or table_key(location) != key else ControlArea(store, location))
 
 
 def _location(store: Store, key: str) -> str | None:

@@ -34,13 +34,21 @@ class Unreported:
     """Branch and snapshot that it committed, as far as the lease knows."""
 
 
-def known_runs(area: ControlArea, lease: LeaseDocument, most: int) -> list[str]:
-    """Return the ids of the newest runs of a table, newest first, with a report or without."""
-    with_report = sorted(run_ids(area), reverse=True)[:most]
-    return sorted({*with_report, *_runs_of(lease), *runs_of_ledger(area, most)}, reverse=True)[:most]
+def known_runs(area: ControlArea, lease: LeaseDocument, most: int | None, since: str = "") -> list[str]:
+    """Return the ids of the newest runs of a table, newest first, with a report or without.
+
+    Args:
+        area: Of the table.
+        lease: As it was just read.
+        most: How many; `None` for all.
+        since: Only ids from this one on, and those that the lease names.
+    """
+    with_report = sorted(run_ids(area, since), reverse=True)[:most]
+    of_ledger = (each for each in runs_of_ledger(area, most, since) if each >= since)
+    return sorted({*with_report, *runs_of_lease(lease), *of_ledger}, reverse=True)[:most]
 
 
-def _runs_of(lease: LeaseDocument) -> tuple[str, ...]:
+def runs_of_lease(lease: LeaseDocument) -> tuple[str, ...]:
     """Return the run that holds the lease, the runs of its intent, and those of the last commits."""
     of_intent = () if lease.intent is None else lease.intent.runs
     holder = (lease.run_id,) if lease.expires_ms else ()
@@ -105,4 +113,4 @@ def _counts(rows: list[dict[str, object]]) -> tuple[int, int, int]:
 
 def is_known(area: ControlArea, run_id: str, lease: LeaseDocument) -> bool:
     """Tell whether any document shows that the run existed."""
-    return run_id in _runs_of(lease) or bool(parts_of_run(area, run_id))
+    return run_id in runs_of_lease(lease) or bool(parts_of_run(area, run_id))
