@@ -74,7 +74,7 @@ METRICS = {
     *("MaxTagLagSeconds", "TagsCreated", "TagsExpired", "SparkJobsStarted", "SparkJobsFailed"),
     *("OrphanScansBegun", "OrphanScansFailed", "OrphanTasks", "OrphanTasksFailed"),
     *("CommitsMade", "CommitsReplaced", "CommitsLost", "CommitsFailed", "PartitionsDropped", "ManifestsMerged"),
-    *("OrphanObjectsListed", "OrphanEntriesDecoded", "OrphansFound", "OrphanBytesFound"),
+    *("OrphanObjectsListed", "OrphanEntriesDecoded", "OrphansFound", "OrphanBytesFound", "UsdSpent"),
 }
 """All that the functions write (docs/operations.md)."""
 
@@ -313,12 +313,12 @@ def dashboard(stack: Stack) -> Iterator[str]:
             for y in range(widget["y"], widget["y"] + widget["height"])
         }
         if cells & taken or any(x >= 24 for x, _ in cells):
-            yield f"{widget['properties']['title']}: lies on another one"
+            yield f"{widget['properties'].get('title')}: lies on another one"
         taken |= cells
-        for metric in widget["properties"]["metrics"]:
+        for metric in widget["properties"].get("metrics", ()):
             if metric[0] == "Lakesweep" and (metric[1] not in METRICS or metric[2:4] != ["service", stack.name]):
                 yield f"{widget['properties']['title']}: nobody writes {metric[1]}"
-    (estimate,) = (w["properties"] for w in widgets if w["properties"]["title"].startswith("Cost"))
+    (estimate,) = (w["properties"] for w in widgets if w["properties"].get("title", "").startswith("Cost"))
     ids = {metric[-1]["id"]: metric for metric in estimate["metrics"]}
     used = set(re.findall(r"FILL\((\w+)", json.dumps(estimate["metrics"])))
     if used != {each for each in ids if "expression" not in ids[each][-1]}:
@@ -588,6 +588,7 @@ def test_the_dashboards_prices_are_those_of_the_documents() -> None:
             "Invocation": price["lambda_request"],
             "Message": 3 * price["sqs_standard"],
             "FifoMessage": 3 * price["sqs_fifo"],
+            "StoredGigabyte": price["s3_storage"],
         }
     )
 
@@ -606,7 +607,7 @@ def test_the_metrics_are_those_that_the_functions_write() -> None:
     text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     kinds = "Runs|Commits|Partitions|Manifests|Tables|Tags|Max|Orphan|Orphans|SparkJobs|Events|Hop|Lease|Bytes|Objects"
     several = rf"(?:{kinds})[A-Z][A-Za-z]*|(?:Get|List|Put|Delete)Requests"
-    written = set(re.findall(rf'"(Runs|Continuations|{several})"', text)) - set(SCHEDULES)
+    written = set(re.findall(rf'"(Runs|Continuations|UsdSpent|{several})"', text)) - set(SCHEDULES)
     assert written == METRICS
     in_spark = {name for name in METRICS if name.startswith("SparkJobs")}
     assert len(METRICS - in_spark) == cost.METRICS
@@ -618,6 +619,45 @@ def test_every_alarm_is_explained() -> None:
     names = [alarm["AlarmName"].removeprefix("lakesweep-") for alarm in found]
     assert len(set(names)) == len(names)
     assert [name for name in names if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize("deployment", ["least", "everything"])
+def test_every_alarm_links_to_what_to_do(deployment: str) -> None:
+    """To an anchor that the page has in the alarm's row; so does the dashboard, for each alarm."""
+    text = (TEMPLATE.parent / "docs" / "operations.md").read_text(encoding="utf-8")
+    anchors = re.findall(r'`([a-z-]+)`<a id="alarm-([a-z-]+)"></a>', text)
+    stack = render(DEPLOYMENTS[deployment])
+    url = stack.parameters["RunbookUrl"]
+    assert (
+        url
+        == {"least": "docs/operations.md", "everything": "https://wiki.example.org/lakesweep/operations"}[deployment]
+    )
+    names = [alarm["AlarmName"].removeprefix("lakesweep-") for alarm in stack.of_type(ALARMS).values()]
+    for name, alarm in zip(names, stack.of_type(ALARMS).values(), strict=True):
+        assert alarm["AlarmDescription"].endswith(f". What to do: {url}#alarm-{name}")
+        assert len(alarm["AlarmDescription"]) <= 1024
+        assert (name, name) in anchors
+    every = {
+        alarm["AlarmName"].removeprefix("lakesweep-")
+        for alarm in render(DEPLOYMENTS["everything"]).of_type(ALARMS).values()
+    }
+    assert sorted(anchors) == sorted((name, name) for name in every)
+    body = json.loads(stack.of_type("AWS::CloudWatch::Dashboard")["Dashboard"]["DashboardBody"])
+    (page,) = (widget["properties"]["markdown"] for widget in body["widgets"] if widget["type"] == "text")
+    assert re.findall(r"\[([a-z-]+)\]\(([^)]+)\)", page) == [
+        (name, f"{url}#alarm-{name}") for name in sorted(every, key=page.index)
+    ]
+    assert set(re.findall(r"\[([a-z-]+)\]", page)) == every
+
+
+@pytest.mark.parametrize(
+    "url", ["", "http://wiki", 'https://wiki/a"b', "https://wiki/a)b", "https://wiki/a#b", "page.md"]
+)
+def test_the_page_of_the_links_is_a_page(url: str) -> None:
+    """Nothing that would end the JSON of the dashboard, or a link in it."""
+    pattern = load_template()["Parameters"]["RunbookUrl"]["AllowedPattern"]
+    assert re.fullmatch(pattern, url) is None
+    assert re.fullmatch(pattern, "https://github.com/a/b/blob/main/docs/operations.md")
 
 
 def test_the_rule_and_the_notifications_let_in_only_what_is_named() -> None:

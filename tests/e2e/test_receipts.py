@@ -10,6 +10,7 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.receipts import receipts_of
+from lakesweep.format.codec import to_json
 from lakesweep.model.prices import GB
 from lakesweep.storage.open import open_store
 from tests.support.counting import REPOSITORY, Door, counted, door_to, until
@@ -148,3 +149,7 @@ def test_what_calls_and_runs_cost(lake: Lake) -> None:
     assert receipt.requests == {kind: found.get(kind, 0) for kind in KINDS}
     assert (receipt.runs, receipt.freed_bytes, receipt.unknown) == (runs, freed, 0)
     assert receipt.since_ms is not None, "earlier runs of this month may not have counted"
+    places = ("--control", lake.control, "--endpoint-url", lake.server.endpoint, "--region", "us-east-1")
+    overview = call("overview", f"s3://{lake.bucket}/db.db", *places, "--json").document
+    (table,) = overview["tables"]
+    assert table["receipts"] == overview["totals"]["receipts"] == [to_json(receipt)]

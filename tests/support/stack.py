@@ -292,6 +292,7 @@ DEPLOYMENTS: dict[str, dict[str, str]] = {
         "PolicyLocation": "s3://config/lakesweep/policy.json",
         "AllowedAccounts": "123456789012,210987654321",
         "AlarmTopicArn": "arn:aws:sns:us-east-1:123456789012:alarms",
+        "RunbookUrl": "https://wiki.example.org/lakesweep/operations",
         "SubnetIds": "subnet-0a,subnet-0b",
         "SecurityGroupIds": "sg-0a",
         "KmsKeyArns": "arn:aws:kms:us-east-1:123456789012:key/1,arn:aws:kms:us-east-1:123456789012:key/2",

@@ -13,7 +13,14 @@ from typing import Any
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
+from lakesweep.model.prices import request_units, usd_of
+from lakesweep.model.receipt import function_usd_per_second
+from lakesweep.storage.clock import Stopwatch
+
 NAMESPACE = "Lakesweep"
+USD_SPENT = "UsdSpent"
+"""Of S3's requests and the function's seconds, at list prices; of invocations without a run, too. Most of them have
+none, so that no receipt says what they cost."""
 _REQUESTS = {"get": "GetRequests", "head": "GetRequests", "list": "ListRequests", "put": "PutRequests"}
 _UNITS = {
     "BytesFreed": MetricUnit.Bytes,
@@ -44,10 +51,12 @@ class Telemetry:
 
         def handled(event: Any, context: Any) -> dict[str, Any]:
             self._totals.clear()  # an earlier invocation that was killed may have left counts
+            begun = Stopwatch()
             try:
                 return handle(event, context)
             finally:
-                self._publish()
+                memory_mb = int(getattr(context, "memory_limit_in_mb", 0))
+                self._publish(begun.elapsed_ms() / 1000 * function_usd_per_second(memory_mb))
 
         wrapped: Handler = self.logger.inject_lambda_context(handled)
         return wrapped
@@ -57,7 +66,14 @@ class Telemetry:
         with self._lock:
             self._totals[name] += value  # type: ignore[assignment]
 
-    def _publish(self) -> None:
+    def _publish(self, usd: float) -> None:
+        """Send the metrics of this invocation, unless it counted nothing.
+
+        Args:
+            usd: What its seconds cost.
+        """
+        if self._totals:
+            self.count(USD_SPENT, usd)
         for name, value in self._totals.items():
             self._metrics.add_metric(name=name, unit=_UNITS.get(name, MetricUnit.Count), value=value)
         if self._totals:
@@ -78,3 +94,5 @@ class Telemetry:
                 self.count(name, requests[kind])
         if requests.get("delete"):
             self.count("DeleteRequests", requests["delete"])
+        if usd := usd_of(request_units(requests)):
+            self.count(USD_SPENT, usd)

@@ -167,7 +167,7 @@ def _sums(document: Document) -> Iterator[str]:
     for receipt in totals["receipts"][:2]:
         yield (
             f"{'runs':<10} {receipt['month']}: {counted(receipt['runs'], 'run')} for {usd(receipt['usd'])} USD freed "
-            f"{human_bytes(receipt['freed_bytes'])}, {usd(receipt['freed_usd_month'])} USD a month"
+            f"{human_bytes(receipt['freed_bytes'])}, {usd(receipt['freed_usd_month'])} USD a month{_gaps(receipt)}"
         )
     remembered = [table["measured_ms"] for table in document["tables"] if table["is_remembered"]]
     if remembered:
@@ -175,6 +175,12 @@ def _sums(document: Document) -> Iterator[str]:
             f"{'remembered':<10} {counted(len(remembered), 'table')} that did not change, measured since "
             f"{human_time(min(remembered))}; --fresh measures again"
         )
+
+
+def _gaps(receipt: Document) -> str:
+    """Say what a sum of receipts lacks."""
+    since = "" if receipt["since_ms"] is None else f"; of some tables only since {human_time(receipt['since_ms'])}"
+    return since + (f"; {counted(receipt['unknown'], 'run')} not wholly known" if receipt["unknown"] else "")
 
 
 def _reason(share: Document) -> str:

@@ -228,7 +228,7 @@ lakesweep.tables = (function () {
         part("Growth", growthPart(table, later)),
         part("Timeline", timelinePart(table, later)),
         table.pins.length === 0 ? null : part("What keeps old files", pins(table)),
-        table.receipts.length === 0 ? null : part("What maintenance cost and freed", receipts(table), true)
+        (table.receipts || []).length === 0 ? null : part("What maintenance cost and freed", receipts(table), true)
       ]);
     return { element: parts, draw: function () { later.forEach(function (draw) { draw(); }); } };
   }
