@@ -1,7 +1,12 @@
 """From an event to a smaller table: the functions' own code, on real queues and buckets."""
 
+import json
 import time
 
+from lakesweep.control.area import ControlArea
+from lakesweep.control.receipts import receipts_of
+from lakesweep.model.prices import request_units, usd_of
+from lakesweep.model.receipt import function_usd_per_second
 from tests.functions.deployment import STATED, Deployment
 from tests.support.iam import recorded
 from tests.support.maintenance import assert_roots_readable
@@ -19,6 +24,26 @@ def test_a_commit_is_maintained() -> None:
     assert (total["Runs"], total["RunsDone"]) == (1, 1)
     assert total["ObjectsDeleted"] > 4
     assert answers[-1].dimensions == {"service"}
+
+
+def test_what_the_invocations_cost() -> None:
+    """Requests and seconds of each, whether or not it made a run; the run's report has its own share of both."""
+    deployed = Deployment()
+    deployed.table()
+    for answer in deployed.run(deployed.commit_event(6)):
+        kinds = {kind: int(answer.metrics.get(f"{kind.title()}Requests", 0)) for kind in ("get", "list", "put")}
+        seconds = answer.metrics["UsdSpent"] - usd_of(request_units(kinds))
+        assert 0 <= seconds < 120 * function_usd_per_second(10_240)
+    (key,) = (key for key in deployed.control_keys() if "/reports/" in key)
+    control = deployed.control()
+    report = json.loads(control.read(key[key.index("tables/") :]).data)["report"]
+    receipt = report["receipt"]
+    assert receipt["usd"] > receipt["requests_usd"] > 0, "the seconds of a function cost something"
+    assert receipt["freed_bytes"] == report["outcome"]["bytes"] > 0
+    assert receipt["freed_usd_month"] > 0
+    (sums,) = receipts_of(ControlArea(control, report["table"])) or ()
+    assert (sums.runs, sums.freed_bytes, sums.unknown) == (1, receipt["freed_bytes"], 0)
+    assert sums.usd >= receipt["requests_usd"]
 
 
 def test_a_doubled_event_costs_one_read() -> None:

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from benchmarks import cost
+from lakesweep.model.prices import request_units, storage_usd, usd_of
 from tests.conftest import REPOSITORY
 from tests.support.stack import render
 
@@ -96,3 +97,13 @@ def test_the_dashboard_has_the_same_prices() -> None:
     for name, price in expected.items():
         assert float(prices[name]) == pytest.approx(cost.price_of(price)), name
     assert float(prices["Message"]) == pytest.approx(3 * cost.price_of("sqs_standard"))
+
+
+def test_what_the_demo_cost() -> None:
+    """The page's arithmetic, from the requests that the demo printed; how many it sends is not held here."""
+    units = request_units({"get": 494, "list": 305, "put": 322, "delete": 74})
+    usd, freed = usd_of(units), 505_276
+    text = cost.PAGE.read_text(encoding="utf-8")
+    assert f"39 of them runs, sent 1 195 requests for {usd:.4f} USD" in text
+    assert f"{freed / 1024:.0f} KiB, or {storage_usd(freed):.5f} USD a month" in text
+    assert f"within a month from {usd / 39 / storage_usd(1 << 20):.1f} MiB freed" in text
