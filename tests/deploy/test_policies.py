@@ -254,6 +254,8 @@ def test_an_operator_executes_and_takes_back() -> None:
         run("delete-branch", TABLE, "b", "--execute")
         run("maintain", TABLE, "--execute")
         run("truncate", TABLE, "--catalog-type", "filesystem", "--catalog-lock", "--execute")
+        run("pause", TABLE, "--reason", "a look", "--until", "1 d", "--execute")
+        run("resume", TABLE, "--execute")
     operator = someone("operator")
     assert_exact(operator, calls, "Ask", "AskForScans", *LOOKS)  # tests/unit/aws/test_deployment.py
 

@@ -175,10 +175,18 @@ def _paused(deployed: Partitioned) -> None:
     deployed.rule(mode="delete", pause=True, **LOCKED)
 
 
+def _paused_until(deployed: Partitioned) -> None:
+    deployed.rule(mode="delete", pause={"reason": "x", "until": "2999-01-01T00:00:00Z"}, **LOCKED)
+
+
+def _pause_over(deployed: Partitioned) -> None:
+    deployed.rule(mode="delete", pause={"reason": "x", "until": "2001-01-01T00:00:00Z"}, **LOCKED)
+
+
 @pytest.mark.parametrize(
     ("choose", "message", "commits"),
     [(_observing, COMMIT, 0), (_observing, DROP, 0), (_by_policy, COMMIT, 0), (_by_policy, DROP, 1)]
-    + [(_paused, COMMIT, 0), (_paused, DROP, 0)],
+    + [(_paused, COMMIT, 0), (_paused, DROP, 0), (_paused_until, COMMIT, 0), (_pause_over, COMMIT, 1)],
 )
 def test_what_an_operator_has_chosen(
     choose: Callable[[Partitioned], None], message: dict[str, Any], commits: int

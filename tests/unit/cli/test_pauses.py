@@ -1,6 +1,8 @@
 """`pause` and `resume`: what they print and change, and that each command respects them."""
 
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,19 @@ def test_a_pause_from_beginning_to_end(lake: Path) -> None:
     assert maintain(lake).document["status"] == "done"
     nothing = call("resume", lake / "orders", "--execute")
     assert nothing.printed.startswith(f"resume of {lake}/orders: nothing to do\n")
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o666])
+def test_the_policy_keeps_its_permissions(lake: Path, mode: int) -> None:
+    """Whoever could read it can read it after a pause, whatever the umask of the caller is."""
+    path = lake.parent / "policy.json"
+    path.chmod(mode)
+    before = os.umask(0o077)
+    try:
+        assert call("pause", lake, "--reason", "why", "--execute").exit_code == 0
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
 def test_readers_say_why_and_until_when(lake: Path) -> None:

@@ -55,10 +55,11 @@ class LocalStore(LocalReading):
             self._tidy(views, above if area is None else area[0])
             while True:
                 with locked(folder, self._below + above.rstrip("/"), key, make=if_match is not None) as is_held:
+                    mode = None
                     if if_match is not None:
-                        self._check_match(folder, name, key, if_match)
+                        mode = self._check_match(folder, name, key, if_match)
                     try:
-                        return self._write(views, folder, key, data, if_absent=if_absent or not is_held)
+                        return self._write(views, folder, key, data, if_absent=if_absent or not is_held, mode=mode)
                     except PreconditionFailedError:
                         if if_absent:
                             raise
@@ -69,14 +70,17 @@ class LocalStore(LocalReading):
             if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                 raise LinkFoundError(key)
 
-    def _check_match(self, folder: int, name: str, key: str, etag: str) -> None:
+    def _check_match(self, folder: int, name: str, key: str, etag: str) -> int:
+        """Return the permissions of the file, which its replacement gets: others may have to read it."""
         path = self._below + key
         try:
-            found = etag_of(os.stat(name, dir_fd=folder, follow_symlinks=False))
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            found = etag_of(status)
         except FileNotFoundError as error:
             raise PreconditionFailedError(f"{path}: expected the file with ETag {etag}, found nothing") from error
         if found != etag:
             raise PreconditionFailedError(f"{path}: expected the file with ETag {etag}, found {found}")
+        return stat.S_IMODE(status.st_mode)
 
     def _tidy(self, folder: int, name: str) -> None:
         """Delete the temporary files of killed runs where this run writes, once for each folder."""
@@ -86,16 +90,16 @@ class LocalStore(LocalReading):
         with suppress(OSError):  # Then the file remains, which does no harm.
             _remove_litter(folder, self.now_ms())
 
-    def _write(self, views: int, folder: int, key: str, data: bytes, *, if_absent: bool) -> str:
+    def _write(self, views: int, folder: int, key: str, data: bytes, *, if_absent: bool, mode: int | None) -> str:
         """Write one file under a temporary name, and rename it once it is complete."""
         name = key.rpartition("/")[2]
         temporary, etag = _temporary_name(name), None
         try:
             if DOCUMENTS.fullmatch(parent_of(key)):
                 with suppress(OSError):  # Not every file system has files without a name.
-                    etag = self._begin(views, temporary, data, named=False)
+                    etag = self._begin(views, temporary, data, named=False, mode=mode)
             if etag is None:
-                etag = self._begin(views, temporary, data, named=True)
+                etag = self._begin(views, temporary, data, named=True, mode=mode)
             ask_guard()
             if if_absent:
                 try:
@@ -112,12 +116,15 @@ class LocalStore(LocalReading):
         _sync_folder(folder)
         return etag
 
-    def _begin(self, views: int, temporary: str, data: bytes, *, named: bool) -> str:
+    def _begin(self, views: int, temporary: str, data: bytes, *, named: bool, mode: int | None) -> str:
         """Write a temporary file. If it gets its name only in the end, a killed run leaves nothing behind."""
         flags, name = os.O_WRONLY | os.O_CLOEXEC, temporary if named else "."
         flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW if named else os.O_TMPFILE
         with os.fdopen(os.open(name, flags, 0o666, dir_fd=views), "wb") as file:
             descriptor = file.fileno()
+            if mode is not None and stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
+                with suppress(OSError):  # Not every file system has permissions.
+                    os.fchmod(descriptor, mode)
             file.write(data)
             file.flush()
             # A kernel's own times advance every few milliseconds, and inodes are soon used again. So two bodies of
