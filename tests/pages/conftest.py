@@ -22,6 +22,8 @@ class Opened:
     said: list[str] = field(default_factory=list)
     """Errors and warnings of the console, and errors of scripts."""
     requests: list[str] = field(default_factory=list)
+    busy: float = 0
+    """Seconds of CPU of the page's own thread, if they are measured. The time of the clock depends on the machine."""
 
     def text(self, selector: str) -> str:
         return str(self.page.locator(selector).first.inner_text())
@@ -57,7 +59,7 @@ def open_page(chromium: Any, tmp_path: Path) -> Iterator[Open]:
     """Open a page from a file. At the end, no page may have said anything, or asked for anything but itself."""
     contexts, pages = [], []
 
-    def opened(text: str, *, width: int = 1440, theme: str = "light", **options: Any) -> Opened:
+    def opened(text: str, *, width: int = 1440, theme: str = "light", measured: bool = False, **options: Any) -> Opened:
         file = tmp_path / f"page-{len(contexts)}.html"
         file.write_text(text, encoding="utf-8")
         context = chromium.new_context(viewport={**_ROOM, "width": width}, color_scheme=theme, **options)
@@ -67,7 +69,13 @@ def open_page(chromium: Any, tmp_path: Path) -> Iterator[Open]:
         found.page.on("console", lambda message: found.said.append(f"{message.type}: {message.text}"))
         found.page.on("pageerror", lambda error: found.said.append(f"error: {error}"))
         found.page.on("request", lambda request: found.requests.append(request.url))
+        session = context.new_cdp_session(found.page) if measured else None
+        if session is not None:
+            session.send("Performance.enable", {"timeDomain": "threadTicks"})
         found.page.goto(file.as_uri())
+        if session is not None:
+            metrics = session.send("Performance.getMetrics")["metrics"]
+            found.busy = next(each["value"] for each in metrics if each["name"] == "TaskDuration")
         assert [url for url in found.requests if not url.startswith("data:")] == [file.as_uri()]
         return found
 

@@ -39,17 +39,21 @@ def plan() -> str:
 PAGES: dict[str, tuple[Callable[[], str], dict[str, int]]] = {
     "run": (run, {"#bars .bars-marks path": 21 * 3, "#legend li": 3}),
     "plan": (plan, {"#bars .bars-marks path": 21 * 3}),
-    "simulation": (lambda: simulation_page(simulation(12, name=_NAME)), {"#curve .cases-marks path": 2}),
+    "simulation": (lambda: simulation_page(simulation(3, name=_NAME)), {"#curve .cases-marks path": 2}),
 }
 
 
-@pytest.mark.parametrize("name", PAGES)
+NAMES = ["run", "simulation", pytest.param("plan", marks=pytest.mark.long)]
+"""The page of a plan has the template of the page of a run."""
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_marks_widths_and_names(open_page: Open, name: str) -> None:
     """Each chart has its data, no page is wider than the screen, and names are text."""
     make, marks = PAGES[name]
     page = make()
     SCREENS.mkdir(parents=True, exist_ok=True)
-    for width, theme in ((360, "dark"), (800, "light"), (1440, "light"), (1440, "dark")):
+    for width, theme in ((360, "dark"), (1440, "light")):
         opened = open_page(page, width=width, theme=theme)
         assert {selector: opened.count(selector) for selector in marks} == marks
         assert opened.page.evaluate("document.documentElement.scrollWidth") == width
@@ -58,7 +62,9 @@ def test_marks_widths_and_names(open_page: Open, name: str) -> None:
         opened.page.screenshot(path=SCREENS / f"{name}-{width}-{theme}.png", full_page=True)
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name", ["run", *(pytest.param(each, marks=pytest.mark.long) for each in ("simulation", "plan"))]
+)
 def test_no_serious_fault(open_page: Open, name: str) -> None:
     opened = open_page(PAGES[name][0](), theme="dark", bypass_csp=True)
     unfold(opened)
