@@ -1,12 +1,9 @@
 """Look at one table of an overview. Whatever goes wrong becomes a row, so that the other tables go on."""
 
-import threading
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from queue import SimpleQueue
 
-from lakesweep.errors import MaintenanceError, OutOfTimeError, masked
+from lakesweep.errors import MaintenanceError, masked
 from lakesweep.model.overview import TableOverview
 from lakesweep.model.progress import Progress, no_progress
 from lakesweep.operations.overview.measure import measure, remembered
@@ -83,35 +80,3 @@ def failed(task: Task, error: Exception) -> TableOverview:
 
 def _has_lost_schemas(table: Table) -> bool:
     return has_lost_schemas(table.store, "")
-
-
-def looks_here(opening: Opening, tasks: Sequence[Task], threads: int) -> Iterator[Look]:
-    """Measure tables in this process. Yield what is found of each task, in the order in which they end.
-
-    If the caller abandons this, no further table is begun, and those under way end soon.
-    """
-    waiting = deque(tasks)
-    looks: SimpleQueue[Look] = SimpleQueue()
-    is_over = threading.Event()
-
-    def progress(what: str, done: int, total: int | None) -> None:
-        if is_over.is_set():
-            raise OutOfTimeError("the overview was stopped")
-
-    def work() -> None:
-        while not is_over.is_set():
-            try:
-                task = waiting.popleft()
-            except IndexError:
-                return
-            looks.put(look_at(opening, task, progress))
-
-    for _ in range(min(threads, len(tasks))):
-        # Nothing waits for these threads once the caller is gone: they only read.
-        threading.Thread(target=work, name="overview", daemon=True).start()
-    try:
-        for _ in tasks:
-            yield looks.get()
-    finally:
-        is_over.set()
-        waiting.clear()

@@ -18,6 +18,7 @@ from typing import IO, cast
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.operations.overview.frames import receive, send
+from lakesweep.operations.overview.here import wait_for
 from lakesweep.operations.overview.looking import Look, Task, failed, look_at
 from lakesweep.operations.overview.opening import Opening
 
@@ -51,13 +52,15 @@ def looks_of(opening: Opening, tasks: Iterable[Task], processes: int) -> Iterato
     If the caller abandons this, the processes are ended.
     """
     team = _Team(opening, tasks)
-    for _ in range(processes):
-        threading.Thread(target=team.work, name="overview", daemon=True).start()
+    threads = [threading.Thread(target=team.work, name="overview", daemon=True) for _ in range(processes)]
+    for thread in threads:
+        thread.start()
     try:
         for _ in range(team.count):
             yield team.looks.get()
     finally:
         team.end()
+        wait_for(threads)
 
 
 class _Team:

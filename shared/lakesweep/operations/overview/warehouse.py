@@ -14,7 +14,8 @@ from lakesweep.model.prices import PRICES_DATE, REGION
 from lakesweep.model.progress import Progress, no_progress
 from lakesweep.operations.inspect.explain.counting import REASONS
 from lakesweep.operations.overview import processes
-from lakesweep.operations.overview.looking import Look, Task, looks_here, recall
+from lakesweep.operations.overview.here import looks_here
+from lakesweep.operations.overview.looking import Look, Task, recall
 from lakesweep.operations.overview.measured import Measured
 from lakesweep.operations.overview.memory import Memory
 from lakesweep.operations.overview.opening import Opening

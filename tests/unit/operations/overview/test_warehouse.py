@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -14,6 +15,7 @@ from lakesweep.model.progress import no_progress
 from lakesweep.operations.inspect.explain.table import explain_table
 from lakesweep.operations.inspect.show import summarise
 from lakesweep.operations.overview.warehouse import Choices, overview
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.requests import RequestCounter
 from tests.support.lakehouse import LONG, Lakehouse, by_name
 
@@ -201,3 +203,30 @@ def test_a_search_can_be_stopped(lake: Lakehouse) -> None:
     with pytest.raises(KeyboardInterrupt):
         overview(lake.opening(), [f"{lake.location}/many", lake.location], counter=counter, progress=progress)
     assert counter.snapshot()["list"] < 30
+
+
+def test_threads_that_measure_end_with_the_overview(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They begin no further request, and nothing is left that Python's end would meet at work."""
+    for number in range(6):
+        lake.add(f"more.db/t{number}")
+    reads: list[int] = []
+    real = LocalStore.read
+
+    def read(self, key, max_bytes=None):  # type: ignore[no-untyped-def]
+        reads.append(1)
+        time.sleep(0.02)
+        return real(self, key, max_bytes)
+
+    monkeypatch.setattr(LocalStore, "read", read)
+
+    def progress(what: str, done: int, total: int | None) -> None:
+        if (what, done) == ("tables", 1):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        overview(lake.opening(), [lake.location], progress=progress)
+    assert not [thread for thread in threading.enumerate() if thread.name == "overview"]
+    ended = len(reads)
+    whole = lake.overview(is_fresh=True)
+    assert ended < len(reads) - ended
+    assert whole.totals.failed == 0
