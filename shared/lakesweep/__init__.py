@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # as in `typing`, whose import would take longer than this one
 if TYPE_CHECKING:
+    from lakesweep.api.lake import overview, tables
     from lakesweep.api.results import Document, Report, RunError, RunRefusedError, RunStaleError
     from lakesweep.api.table import Table
     from lakesweep.errors import (
@@ -40,9 +41,15 @@ __all__ = [
     "StorageError",
     "Table",
     "UsageError",
+    "overview",
+    "tables",
 ]
-_MODULES = {"Table": "api.table", "Document": "api.results", "Report": "api.results"}
-_MODULES |= dict.fromkeys(("RunError", "RunRefusedError", "RunStaleError"), "api.results")
+_MODULES = {
+    **dict.fromkeys(("Document", "Report", "RunError", "RunRefusedError", "RunStaleError"), "api.results"),
+    **dict.fromkeys(("overview", "tables"), "api.lake"),
+    "Table": "api.table",
+}
+"""Name -> its module; the others are in `errors`."""
 
 
 if not TYPE_CHECKING:  # else every name would seem to exist

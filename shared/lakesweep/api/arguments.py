@@ -87,6 +87,17 @@ def required(name: str, value: object, kind: type[T]) -> T:
     return found
 
 
+def texts_of(name: str, value: object) -> tuple[str, ...]:
+    """Return some texts.
+
+    Raises:
+        UsageError: It is no list of texts.
+    """
+    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
+        raise bad_value(name, "a list of texts", value)
+    return tuple(value)
+
+
 def located(name: str, value: object) -> str | None:
     """Return a location, given as text or as a path.
 

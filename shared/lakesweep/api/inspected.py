@@ -1,11 +1,12 @@
 """What can be read of a table without changing it: its roots, files and rows, and its runs and plans."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lakesweep.api.arguments import Past, VersionArguments, located, past_ms, required, time_text, typed, version_of
-from lakesweep.api.calling import Caller, Settings, read_document, speaking
+from lakesweep.api.calling import speaking
+from lakesweep.api.recorded import RecordedTable
 from lakesweep.api.results import Document
 from lakesweep.errors import UsageError
 
@@ -18,14 +19,10 @@ if TYPE_CHECKING:
     from lakesweep.runs.session import Table as OpenedTable
 
 
-class ReadableTable:
+class ReadableTable(RecordedTable):
     """A table that is only read. `Table` has the calls that change it."""
 
-    __slots__ = ("_caller", "_place")
-
-    def __init__(self, place: Settings, caller: Caller) -> None:
-        """Name a table; see `Table`."""
-        self._place, self._caller = place, caller
+    __slots__ = ()
 
     def show(
         self,
@@ -114,6 +111,23 @@ class ReadableTable:
             return explain_file(table, path, ExplainArguments(before_ms, waits_ms)).to_json()
 
         return self._read(read)
+
+    def simulate(
+        self, policies: Sequence[str] = (), *, tag_rules: str | None = None, days: int | None = None, **limits: Any
+    ) -> Document:
+        """Show what the table would keep under other rules: snapshots, files, bytes and USD a month, below `cases`.
+
+        The location may also be that of a database or a warehouse.
+
+        Args:
+            policies: Such as `time-retained=3 d, retain-max=100, keep-daily=7`; by default some ages.
+            tag_rules: Calendar rules for tags, such as `daily=7, weekly=4`.
+            days: Also replay the commits of so many days.
+            limits: One policy more: `retain_max`, `retain_min`, `older_than`, `time_retained`, `protect_commit_user`.
+        """
+        from lakesweep.api.simulating import simulation_of
+
+        return self._read(lambda table: simulation_of(table, policies, tag_rules, days, limits))
 
     def check(self, *, all_roots: bool = False) -> Document:
         """Report below `findings` what is wrong with the table, and what mends it. `status` is `healthy` or `findings`.
@@ -215,68 +229,6 @@ class ReadableTable:
         with self._caller.listening(), speaking():
             found = self._planned_rows(columns, where, time_zone, limit, version)
         return self._spoken_rows(found, [] if allow_missing else None)
-
-    def plans(self, *, limit: int = 50) -> Document:
-        """List the newest stored plans below `plans`, newest first."""
-        most = required("limit", limit, int)
-
-        def read(table: "OpenedTable") -> Mapping[str, Any]:
-            from lakesweep.api.stored import list_plans
-
-            return list_plans(table, most)
-
-        return self._read(read)
-
-    def stored_plan(self, plan_id: str, *, files: bool = False) -> Document:
-        """Show a stored plan, who made it, and below `recheck` whether it still holds.
-
-        Args:
-            plan_id: Its id.
-            files: Also list below `files` every object that it deletes or writes.
-        """
-        known = required("plan_id", plan_id, str)
-
-        def read(table: "OpenedTable") -> Mapping[str, Any]:
-            from lakesweep.api.shown import load_shown
-
-            found = load_shown(table, known)
-            return found.document() | ({"files": list(found.files())} if files else {})
-
-        return self._read(read)
-
-    def runs(self, *, since: Past | None = None, limit: int = 20) -> Document:
-        """List the newest runs that changed the table below `runs`, newest first.
-
-        Args:
-            since: Only runs that began since then.
-            limit: At most this many.
-        """
-        most = required("limit", limit, int)
-
-        def read(table: "OpenedTable") -> Mapping[str, Any]:
-            from lakesweep.api.audited import runs_of_table
-
-            return runs_of_table(table, most, past_ms("since", since, table.store.now_ms))
-
-        return self._read(read)
-
-    def report(self, run_id: str) -> Document:
-        """Return the report of a run, as it is stored.
-
-        Raises:
-            RefusedError: There is no such run, or it has not ended.
-        """
-        known = required("run_id", run_id, str)
-
-        def read(table: "OpenedTable") -> Mapping[str, Any]:
-            from lakesweep.api.stored import stored_report
-
-            return stored_report(table, known)
-
-        return self._read(read)
-
-    def _read(self, read: Callable[["OpenedTable"], Mapping[str, Any]]) -> Document:
-        return read_document(self._caller, self._place, read)
 
     def _planned_rows(
         self,

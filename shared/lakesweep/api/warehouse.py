@@ -3,9 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lakesweep.api.mending import with_words
 from lakesweep.api.opening import control_location, open_table, overviews_area
-from lakesweep.api.place import given
+from lakesweep.api.place import Place, given
 from lakesweep.control.area import ControlArea
+from lakesweep.model.overview import Overview, TableOverview
 from lakesweep.model.progress import Progress
 from lakesweep.runs.session import Table
 from lakesweep.storage.location import parse_location
@@ -40,3 +42,16 @@ class PlaceOpening:
     def control(self, place: str) -> str | None:
         """Return the control location for the tables of a place."""
         return control_location(self.place, parse_location(place))
+
+
+def with_options(overview: Overview, place: Place) -> Overview:
+    """Return an overview whose commands include the options of this call, such as its control location."""
+    return replace(overview, tables=tuple(_with_options(table, place) for table in overview.tables))
+
+
+def _with_options(table: TableOverview, place: Place) -> TableOverview:
+    findings = tuple(
+        found if found.command is None else replace(found, command=with_words(found.command, place))
+        for found in table.findings
+    )
+    return replace(table, findings=findings)

@@ -2,17 +2,16 @@
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lakesweep.api.mending import with_words
 from lakesweep.api.place import given
-from lakesweep.api.warehouse import PlaceOpening
+from lakesweep.api.warehouse import PlaceOpening, with_options
 from lakesweep.cli.options import Place
 from lakesweep.cli.terminal.progress import shown_progress
 from lakesweep.errors import UsageError
-from lakesweep.model.overview import Overview, TableOverview
+from lakesweep.model.overview import Overview
 from lakesweep.operations.overview.rules.order import ORDERS
 from lakesweep.operations.overview.warehouse import Choices, overview
 from lakesweep.storage.requests import RequestCounter
@@ -73,7 +72,7 @@ def overview_of(asked: Asked) -> Overview:
         found = overview(
             PlaceOpening(asked.place), places, choices, title=_title(asked), counter=counter, progress=progress
         )
-    return replace(found, tables=tuple(_with_options(table, asked.place) for table in found.tables))
+    return with_options(found, asked.place)
 
 
 def _title(asked: Asked) -> str | None:
@@ -105,12 +104,3 @@ def _listed(file: str | None) -> Iterator[str]:
     for line in text.decode("utf-8", "surrogateescape").split("\n"):
         if line.strip() and not line.startswith("#"):
             yield line.rstrip("\r")
-
-
-def _with_options(table: TableOverview, place: Place) -> TableOverview:
-    """Return a row whose commands include the options of this call, such as its control location."""
-    findings = tuple(
-        found if found.command is None else replace(found, command=with_words(found.command, place))
-        for found in table.findings
-    )
-    return replace(table, findings=findings)

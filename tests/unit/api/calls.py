@@ -150,6 +150,8 @@ def comparable(value: Any, name: str = "") -> Any:
         return {key: comparable(each, key) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [comparable(each, name) for each in value]
+    if (name == "seconds" and isinstance(value, float)) or name == "age_ms":
+        return "time"
     if isinstance(value, int) and not isinstance(value, bool) and value > 1_600_000_000_000:
         return "time"
     if name == "seconds":

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lakesweep import Document, Table
+from lakesweep import Document, Table, overview, tables
 from lakesweep.operations.registry import OPERATIONS
 from tests.unit.api.calls import ARGUMENTS, Lake, differences, silence, words_of
 from tests.unit.cli.command_line import call
@@ -55,6 +55,29 @@ def test_a_reading_command(lake: Lake, name: str, capfd: pytest.CaptureFixture[s
         found = read(Table(lake.table, control=lake.control))
     assert isinstance(found, Document)
     assert not list(differences(found.to_json(), answer.document))
+
+
+def test_a_simulation(lake: Lake) -> None:
+    words = ["--policy-case", "retain-max=2", "--retain-max", "3", "--tag-rules", "daily=7", "--days", "2"]
+    answer = call("simulate", lake.table, *words, "--control", lake.control, "--json")
+    table = Table(lake.table, control=lake.control)
+    found = table.simulate(["retain-max=2"], retain_max=3, tag_rules="daily=7", days=2)
+    assert not list(differences(found.to_json(), answer.document))
+
+
+def test_an_overview(lake: Lake) -> None:
+    place = lake.table.parent
+    answer = call("overview", place, "--control", lake.control, "--sort", "name", "--processes", "1", "--json")
+    lake.reset()
+    found = overview(place, control=lake.control, sort="name", processes=1)
+    assert not list(differences(found.to_json(), answer.document))
+    assert found["tables"]
+
+
+def test_the_tables_of_a_place(lake: Lake) -> None:
+    found = tables(lake.folder / "lake", control=lake.control)
+    assert [each.location for each in found] == [str(lake.table)]
+    assert found[0].runs()["runs"]
 
 
 def test_a_stored_plan_and_a_report(lake: Lake) -> None:

@@ -82,6 +82,17 @@ WRONG_CALLS: dict[str, Callable[[Table], object]] = {
     "a condition that is a number": lambda table: table.read(where=5),
     "a condition that is no condition": lambda table: table.read(where="id ="),
     "a negative limit": lambda table: table.read(limit=-1),
+    "policies that are a text": lambda table: table.simulate("retain-max=2"),
+    "a policy that is none": lambda table: table.simulate(["retain"]),
+    "days that are a text": lambda table: table.simulate(days="2"),
+    "no days": lambda table: table.simulate(days=0),
+    "an unknown limit": lambda table: table.simulate(retain=2),
+    "a limit that is a word": lambda table: table.simulate(retain_max="two"),
+    "no place": lambda table: lakesweep.overview(),
+    "a place that is a number": lambda table: lakesweep.overview(5),
+    "an unknown order": lambda table: lakesweep.overview(table.location, sort="size"),
+    "no processes": lambda table: lakesweep.overview(table.location, processes=0),
+    "tables of nothing": lambda table: lakesweep.tables(""),
     "an unknown zone": lambda table: table.read(where="id = 1", time_zone="Mars/Olympus"),
 }
 
@@ -321,6 +332,9 @@ def test_public_names_have_docstrings_and_types() -> None:
     for name in lakesweep.__all__:
         found: Any = getattr(lakesweep, name)
         assert found.__doc__, name
+        if not isinstance(found, type):
+            assert "return" in found.__annotations__, name
+            continue
         for word, member in vars(found).items():
             function = member.fget if isinstance(member, property) else member
             if word.startswith("_") or not callable(function):
