@@ -1,6 +1,6 @@
-"""Completion of commands and options in bash, zsh and fish. A TAB runs the parser alone, and reads no store."""
+"""Completion in bash, zsh and fish: commands, options, some values. A TAB runs the parser alone, and reads no store."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +15,7 @@ ASK = "--complete"
 _BASH = f"""\
 _lakesweep() {{
   local IFS=$'\\n'
-  COMPREPLY=($(lakesweep {ASK} "${{COMP_WORDS[@]:1:COMP_CWORD}}" 2>/dev/null))
+  COMPREPLY=($(lakesweep {ASK} "${{COMP_WORDS[@]:1:$COMP_CWORD}}" 2>/dev/null))
 }}
 complete -o default -F _lakesweep lakesweep"""
 _ZSH = """\
@@ -40,15 +40,35 @@ def completion(
 
 
 def candidates(parser: Any, words: Sequence[str]) -> Iterator[str]:
-    """Yield the commands and options that the last word may become; none where a path or another value is expected."""
+    """Yield what the last word may become: commands, options, and values of options that take one of few words."""
     *before, last = words or [""]
     command = parser
     for word in before:
         command = getattr(command, "commands", {}).get(word, command)
     options = [each for each in command.get_params(typer.Context(command)) if each.param_type_name == "option"]
     names = [name for each in options for name in each.opts if name.startswith("--")]
+    found: Iterable[str] = names if last.startswith("-") else getattr(command, "commands", ())
     if before and any(before[-1] in each.opts and not each.is_flag for each in options):
-        return
-    for name in names if last.startswith("-") else getattr(command, "commands", ()):
+        found = _values(command.name, before[-1])
+    elif command.name == completion.__name__:
+        found = _SCRIPTS
+    for name in found:
         if name.startswith(last):
             yield name
+
+
+def _values(command: str | None, option: str) -> Iterable[str]:
+    """Return the words that an option takes, if they are few. Only what the option needs is imported."""
+    if option == "--engine":
+        return ("local", "lambda", "spark", "auto") if command == "remove-orphan-files" else ("local", "spark")
+    if option == "--mode":
+        return ("local", "distributed")
+    if option == "--catalog-type":
+        from lakesweep.model.policy import CATALOG_TYPES
+
+        return CATALOG_TYPES
+    if option == "--sort":
+        from lakesweep.operations.overview.rules.order import ORDERS
+
+        return ORDERS
+    return ("act", "look") if option == "--fail-on" else ()

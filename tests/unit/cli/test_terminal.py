@@ -5,6 +5,8 @@ import io
 import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -128,6 +130,13 @@ def test_help_fits_a_narrow_terminal(argv: list[str], columns: str, monkeypatch:
         (["show", ""], []),
         (["show", "a", "--branch", ""], []),
         (["no-such", "--he"], ["--help"]),
+        (["compact", "a", "--engine", ""], ["local", "spark"]),
+        (["remove-orphan-files", "a", "--engine", "l"], ["local", "lambda"]),
+        (["truncate", "a", "--catalog-type", "file"], ["filesystem"]),
+        (["overview", "a", "--sort", "s"], ["saving", "small-files", "snapshots"]),
+        (["overview", "a", "--fail-on", ""], ["act", "look"]),
+        (["completion", ""], ["bash", "zsh", "fish"]),
+        (["completion", "z"], ["zsh"]),
     ],
 )
 def test_completion_offers_commands_and_options(words: list[str], offered: list[str]) -> None:
@@ -152,6 +161,38 @@ printf '%s\n' "${COMPREPLY[@]}"
         "--retain-max",
         "--retain-min",
     ]
+
+
+@pytest.mark.parametrize("words", ["expire-snapshots s3://lake/orders --ret", "compact a --engine s", "exp"])
+def test_zsh_and_fish_complete_by_the_scripts(words: str, tmp_path: Path) -> None:
+    """The same words are offered as in bash, by the shells themselves."""
+    expected = call("--complete", *words.split()).printed.split()
+    assert expected
+    environment = {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(tmp_path), "TERM": "dumb"}
+    shells = {"zsh": f"{_ZSH}\ntry {shlex.quote(words)}", "fish": _FISH % shlex.quote(f"lakesweep {words}")}
+    found = {shell: script for shell, script in shells.items() if shutil.which(shell) is not None}
+    if not found:
+        pytest.skip("neither zsh nor fish is installed")
+    for shell, script in found.items():
+        done = subprocess.run(
+            [shell, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        offered = [line.split("\t")[0] for line in done.stdout.split("\n") if line]
+        assert sorted(offered) == sorted(expected), (shell, done.stderr)
+
+
+_FISH = "lakesweep completion fish | source; complete -C %s"
+_ZSH = """
+autoload -Uz compinit; compinit -D
+eval "$(lakesweep completion zsh)"
+(( $+_comps[lakesweep] )) || exit 3
+try() {
+  COMP_WORDS=(lakesweep ${=1})
+  COMP_CWORD=$(( $#COMP_WORDS - 1 ))
+  () { emulate -L sh; setopt kshglob noshglob braceexpand nokshautoload; _lakesweep }  # as bashcompinit calls it
+  print -l -- $COMPREPLY
+}
+"""
 
 
 def test_each_shell_has_a_script() -> None:
