@@ -4,9 +4,9 @@ The run has a ledger and a report as every other run. Its id ends in `-housekeep
 or report finds by names which ledgers may say what became of it (`control/expired.py`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, islice
+from itertools import groupby
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.chain import Beginning, Chain
@@ -21,6 +21,7 @@ from lakesweep.storage.guard import GuardedStore
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 
 _CHANGED = "it was written again after the listing"
+_HELD_UP = "what it belongs to stays"
 _BATCH = 1000
 
 
@@ -82,33 +83,45 @@ def _delete(area: ControlArea, going: Sequence[Going], lease: Lease, deletion: D
     key = area.prefix.split("/")[1]
     held_up: set[str] = set()
     try:
-        for ranked in _batches(going):
-            # What depends on a document that is still there stays with it.
-            if not (batch := [each for each in ranked if each.document.group not in held_up]):
-                continue
+        # One part of the ledger has the intents of several ranks. With a part for each rank, this ledger would have
+        # more parts than those that it deletes, and the next one of its kind even more.
+        for start in range(0, len(going), _BATCH):
+            batch = going[start : start + _BATCH]
             keys = {each: f"{each.document.place}/{key}/{each.document.name}" for each in batch}
-            deletes = [_action(f"{area.store.location}/{keys[each]}", each) for each in batch]
-            lease.check()
-            ledger.intend(deletes)
-            answers = store.delete([DeleteRequest(keys[each], each.document.etag) for each in batch])
-            results = {delete.path: answer for delete, answer in zip(deletes, answers, strict=True)}
-            deletion.sizes.update((delete.path, delete.size_bytes or 0) for delete in deletes)
-            deletion.results.update(results)
-            held_up.update(each.document.group for each, answer in zip(batch, answers, strict=True) if not answer.ok)
-            kept = {path for path, answer in results.items() if answer.code == "precondition_failed"}
-            sent = [each for each in deletes if each.path not in kept]
-            ledger.record(sent, results, [(each, _CHANGED) for each in deletes if each.path in kept])
+            deletes = {each: _action(f"{area.store.location}/{keys[each]}", each) for each in batch}
+            answers: dict[Going, DeleteResult] = {}
+            ledger.intend([*deletes.values()])
+            try:
+                for _, ranked in groupby(batch, key=lambda each: each.rank):
+                    # What depends on a document that is still there stays with it.
+                    if not (sent := [each for each in ranked if each.document.group not in held_up]):
+                        continue
+                    lease.check()
+                    requests = [DeleteRequest(keys[each], each.document.etag) for each in sent]
+                    answers.update(zip(sent, store.delete(requests), strict=True))
+                    held_up.update(each.document.group for each in sent if not answers[each].ok)
+            finally:
+                _record(ledger, deletion, deletes, answers, held_up)
     finally:
         ledger.flush()
+
+
+def _record(
+    ledger: Ledger,
+    deletion: Deletion,
+    deletes: Mapping[Going, Delete],
+    answers: Mapping[Going, DeleteResult],
+    held_up: Collection[str],
+) -> None:
+    results = {deletes[each].path: answer for each, answer in answers.items()}
+    deletion.results.update(results)
+    deletion.sizes.update((deletes[each].path, deletes[each].size_bytes or 0) for each in answers)
+    kept = {each: _CHANGED for each, answer in answers.items() if answer.code == "precondition_failed"}
+    kept |= {each: _HELD_UP for each in deletes if each not in answers and each.document.group in held_up}
+    answered = [deletes[each] for each in answers if each not in kept]
+    ledger.record(answered, results, [(deletes[each], why) for each, why in kept.items()])
 
 
 def _action(path: str, going: Going) -> Delete:
     document = going.document
     return Delete("control", document.kind, path, document.size_bytes, going.reason, document.etag)
-
-
-def _batches(going: Sequence[Going]) -> Iterator[list[Going]]:
-    """Yield what is deleted together: a rank begins when the one before is gone."""
-    for _, same in groupby(going, key=lambda each: each.rank):
-        while batch := list(islice(same, _BATCH)):
-            yield batch

@@ -319,6 +319,21 @@ def test_requests() -> None:
     assert {kind: count for kind, count in spent.items() if count} == {"get": 2, "list": 4}
 
 
+def test_its_own_ledger_does_not_grow_from_run_to_run() -> None:
+    """However many ranks there are, one part has all intents, and one the results. So the location stops growing."""
+    world, sizes = House(), []
+    short = ControlRetention(plans_ms=24 * DAY_MS, reports_ms=24 * DAY_MS, ledger_ms=24 * DAY_MS)
+    for _ in range(8):
+        world.expiry()
+        world.days(25)
+        run_id = world.tidy(short).run_id
+        sizes.append(len(world.names()))
+        parts = [name for name in world.names() if name.startswith("ledger/") and str(run_id) in name]
+        assert len(parts) == (0 if run_id is None else 2)
+    assert len(set(sizes[2:])) == 1, sizes
+    world.audited()
+
+
 def test_a_day_is_a_day() -> None:
     """Exactly the stated time is not beyond it."""
     world = House()
