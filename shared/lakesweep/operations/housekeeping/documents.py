@@ -101,6 +101,27 @@ def why_they_stay(area: ControlArea, asked: Sequence[tuple[Kind, str]], now_ms: 
         return dict(zip(asked, pool.map(answer, asked), strict=True))
 
 
+def runs_of(area: ControlArea, plans: Iterable[str]) -> Mapping[str, tuple[str, ...] | None]:
+    """Return plan -> its runs, `None` where its end is damaged; one read for each plan.
+
+    Raises:
+        StorageError: A request failed.
+    """
+    plans = sorted(plans)
+    if not plans:
+        return {}
+    with ThreadPoolExecutor(min(_PARALLEL, len(plans)), thread_name_prefix="housekeeping") as pool:
+        return dict(zip(plans, pool.map(lambda plan_id: _runs_of(area, plan_id), plans), strict=True))
+
+
+def _runs_of(area: ControlArea, plan_id: str) -> tuple[str, ...] | None:
+    try:
+        end = plan_end(area, plan_id)
+    except FormatError:
+        return None
+    return () if end is None else end.runs
+
+
 def _why_plan_stays(area: ControlArea, plan_id: str, now_ms: int) -> str:
     try:
         if load_header(area, plan_id).expires_ms > now_ms:

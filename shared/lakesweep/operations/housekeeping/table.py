@@ -11,8 +11,15 @@ from lakesweep.model.housekeeping import Count, Document, Going, Kind, by_kind, 
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.report import Refusal, RunReport, Status, outcome_to_json
 from lakesweep.operations.housekeeping.deleting import Deletion, delete
-from lakesweep.operations.housekeeping.documents import documents_of, named_by, times_of, to_read, why_they_stay
-from lakesweep.operations.housekeeping.rules.expiry import Judged, Needs, judge
+from lakesweep.operations.housekeeping.documents import (
+    documents_of,
+    named_by,
+    runs_of,
+    times_of,
+    to_read,
+    why_they_stay,
+)
+from lakesweep.operations.housekeeping.rules.expiry import Judged, Needs, judge, to_ask
 
 OPERATION = "housekeeping"
 _SHOWN = 20
@@ -140,16 +147,20 @@ def whole(
 def _judged(
     area: ControlArea, documents: tuple[Document, ...], rules: Rules, lease: LeaseDocument, *, is_gone: bool
 ) -> Judged:
-    times, read = times_of(documents), dict[tuple[Kind, str], str]()
+    times, read, ends = times_of(documents), dict[tuple[Kind, str], str](), dict[str, tuple[str, ...] | None]()
     while True:
         unfit = {each: why for each, why in read.items() if why}
-        needs = Needs(named_by(lease), rules.open_jobs, unfit, is_gone=is_gone)
+        runs = frozenset(run_id for runs in ends.values() for run_id in runs or ())
+        unclear_since = min((plan_id for plan_id, runs in ends.items() if runs is None), default="")
+        needs = Needs(named_by(lease), rules.open_jobs, unfit, runs, unclear_since, is_gone=is_gone)
         judged = judge(documents, rules.retention, rules.now_ms, times, needs)
         # What stays after all may leave room for others within the limit of a call.
         unread = [each for each in to_read(judged.going) if each not in read]
-        if not unread:
+        unasked = to_ask(judged, times) - ends.keys()
+        if not unread and not unasked:
             return judged
         read |= why_they_stay(area, unread, rules.now_ms)
+        ends |= runs_of(area, unasked)
 
 
 def _house(key: str, table: str, judged: Judged) -> TableHouse:

@@ -131,6 +131,47 @@ def test_a_plan_that_is_not_completely_executed_stays() -> None:
     assert kept(house)["plan", "unfinished"] == 2 and world.plans() == [old]
 
 
+def test_ledgers_stay_that_the_undo_of_a_kept_plan_needs() -> None:
+    """A run died, and another finished its plan much later. The plan is young, and the first ledger is old."""
+    world = House()
+    world.replace_each(6)
+    deletions: list[str] = []
+
+    def second(name: str) -> bool:
+        deletions.extend([name] * name.startswith("table delete"))
+        return len(deletions) == 2
+
+    world.dies_before(second, retain_max=1, retain_min=1)
+    (plan_id,) = world.plans()
+    world.days(59)
+    run_id = world.maintainer().execute(plan_id).run_id
+    assert run_id is not None
+    world.days(2)
+    before = world.undo(run_id, execute=False)
+    assert before.status == "planned"
+    assert kept(world.tidy(ALL))["ledger", "young"] == 2 and world.plans() == [plan_id]
+    assert world.undo(run_id, execute=False).restores == before.restores
+    world.audited()
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_report_and_ledger_stay_that_an_unfinished_plan_needs(is_damaged: bool) -> None:
+    """Another run carried out the plan, so its id is not that of the plan. An end that is damaged names no run."""
+    world = House()
+    plan_id = world.planned()
+    world.now_ms += 60_000
+    run_id = world.maintainer().execute(plan_id).run_id
+    assert run_id not in (None, plan_id)
+    end = {"status": "partial", "run_id": run_id, "runs": [run_id]}
+    world.put_document(f"plans/{plan_id}/end.json", {} if is_damaged else end)
+    world.days(1)
+    world.expiry()
+    world.days(100)
+    (count,) = (each.count for each in world.tidy(ALL).kept if (each.kind, each.reason) == ("report", "of_plan"))
+    assert count == 1 and run_id in world.reports()
+    assert any(name.startswith("ledger/") and str(run_id) in name for name in world.names())
+
+
 @pytest.mark.parametrize("name", ["lease.json", "plans/{}/header.json", "plans/{}/end.json", "reports/{}.json"])
 def test_damaged_documents_stay_and_are_named(name: str) -> None:
     """Whoever damaged one does not have its traces removed."""

@@ -9,6 +9,9 @@ Plan, report and ledger of a run have one id and depend on each other:
 - The newest report stays, since it names the table. So does the lease: a table that is made again goes on from it.
 - The report names the last part of the ledger, so the ledger stays while the report does.
 
+Other runs may have begun or ended a plan. Its undo needs their ledgers, so these stay while the plan does. Only its
+`end.json` names them: `to_ask` says of which plans it is read.
+
 The order of deletion is such that no death leaves anything half readable: a plan without a header does not exist. A
 ledger whose last parts are gone looks like that of a run that died. A scan that has a result has ended, whatever else
 is missing.
@@ -21,13 +24,15 @@ from dataclasses import dataclass, field
 from lakesweep.model.control_retention import ControlRetention
 from lakesweep.model.housekeeping import Document, Going, Kind, Staying
 from lakesweep.model.safety import KEEP_PLANS_MS
-from lakesweep.operations.housekeeping.rules.kinds import HEADER, LEASE, RESULT, SCAN, has_ended, order_in_ledger
+from lakesweep.operations.housekeeping.rules.kinds import END, HEADER, LEASE, RESULT, SCAN, has_ended, order_in_ledger
 
 MOST = 10_000
 """Documents of one table that one call deletes: their deletion takes some minutes, in which the lease is held."""
 _DAY_MS = 86_400_000
 _OWN_RUN: tuple[Kind, ...] = ("plan", "report", "ledger")
 """Kinds whose groups are runs, in the order in which they go."""
+_OF_PLANS: tuple[Kind, ...] = ("report", "ledger")
+"""Kinds whose groups are runs that a plan may need."""
 _PART_RANK = 3
 """Rank of the last parts of ledgers, after plans and reports."""
 
@@ -42,6 +47,10 @@ class Needs:
     """Scans and jobs on Spark that have not ended."""
     unfit: Mapping[tuple[Kind, str], str] = field(default_factory=dict)
     """Kind and id of plans and reports that stay for what was read in them -> the reason."""
+    runs: frozenset[str] = frozenset()
+    """Runs of plans that stay."""
+    unclear_since: str = ""
+    """The oldest plan that stays and does not tell its runs; empty: there is none."""
     is_gone: bool = False
     """The table certainly does not exist, and somebody asked to remove what is left of it."""
 
@@ -72,6 +81,23 @@ def judge(
         needs: What else keeps documents.
     """
     return _Judging(documents, retention, now_ms, times, needs).judged()
+
+
+def to_ask(judged: Judged, times: Mapping[str, int]) -> frozenset[str]:
+    """Return the plans that stay and may have had a run whose report or ledger goes.
+
+    Only older plans can, but clocks may have jumped by a day.
+
+    Args:
+        judged: As of `judge`.
+        times: As of `judge`.
+    """
+    going = [each.document for each in judged.going if each.document.kind in _OF_PLANS]
+    until_ms = max((times.get(each.group, each.modified_ms) for each in going), default=-_DAY_MS) + _DAY_MS
+    ended = [each.document for each in judged.staying if each.document.kind == "plan"]
+    return frozenset(
+        each.group for each in ended if each.name.endswith(f"/{END}") and times.get(each.group, 0) <= until_ms
+    )
 
 
 class _Judging:
@@ -126,6 +152,8 @@ class _Judging:
             return "open_job"
         if kind == "report" and group == self._newest_report:
             return "newest"
+        if kind in _OF_PLANS and (group in self._needs.runs or "" < self._needs.unclear_since <= group):
+            return "of_plan"
         limit_ms = self._limit_ms(key)
         if limit_ms is None:
             return "kept_for_good"
@@ -158,8 +186,8 @@ class _Judging:
         return has_ended(key[1], {each.name for each in self._groups[key]})
 
     def _bind(self, why: dict[tuple[Kind, str], str]) -> None:
-        """Let a report stay while its plan does, and a ledger while its report does."""
-        pairs: tuple[tuple[Kind, Kind], ...] = (("plan", "report"), ("report", "ledger"))
+        """Let a report stay while its plan does, and a ledger while either does: a run that died has no report."""
+        pairs: tuple[tuple[Kind, Kind], ...] = (("plan", "report"), ("report", "ledger"), ("plan", "ledger"))
         for first, second in pairs:
             for kind, group in self._groups:
                 if kind == second and not why[kind, group] and why.get((first, group)):

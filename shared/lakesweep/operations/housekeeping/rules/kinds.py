@@ -6,7 +6,7 @@ from collections.abc import Collection
 from lakesweep.format.codec import is_id
 from lakesweep.model.housekeeping import Kind, Place
 
-HEADER, RESULT, SCAN, PLANS = "header.json", "result.json", "scan.json.gz", "plans/"
+HEADER, END, RESULT, SCAN, PLANS = "header.json", "end.json", "result.json", "scan.json.gz", "plans/"
 LEASE = "lease.json"
 _STATE = frozenset({LEASE, "state.json", "orphan_scan.json", "orphan_scans.json"})
 _SINGLE: dict[str, Kind] = {"cache.bin": "cache", "orphans.ndjson.gz": "quarantine"}
