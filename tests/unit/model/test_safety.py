@@ -15,7 +15,9 @@ NO_MARGINS = {
     *("LOOK_INTERVAL_S", "AT_ONCE_S", "SOON_S", "MAX_DELAY_S", "SHORTEST_DELAY_S", "LONGEST_DELAY_S", "POLL_S"),
     # how much work is done at a time, and what it costs
     *("WAVE_S", "KEYS_PER_S", "MIN_KEYS_PER_S", "MAX_KEYS_PER_S", "WORTH_S", "EMR_START_S", "START_S", "TURN_DELAY_S"),
-    *("TOLD_AFTER_MS", "TOLD_AFTER_S", "PAGE_S", "READ_S", "EVENT_WAIT_SECONDS", "MAX_SECONDS"),
+    *("TOLD_AFTER_MS", "TOLD_AFTER_S", "PAGE_S", "READ_S", "EVENT_WAIT_SECONDS", "MAX_SECONDS", "TABLE_RESERVE_MS"),
+    # when people are told, and how long figures that decide nothing are remembered
+    *("CLOCK_LOOK_MS", "CLOCK_ACT_MS", "LATE_MS", "HOLDS_MS", "KEPT_MS", "SAVED_AFTER_S", "PATIENCE_S"),
 }
 
 

@@ -90,6 +90,10 @@ class RootFiles:
         return (*_known(self.base), *_known(self.delta))
 
 
+FIRST = 1
+"""Id of a table's first snapshot. Its base list is empty, so no later list can show its delta."""
+
+
 def read_root_files(
     reader: MetadataReader,
     roots: Iterable[Root],
@@ -113,7 +117,7 @@ def read_root_files(
         snapshot = root.snapshot
         if _has_state(root):
             first[snapshot.base_manifest_list] = snapshot.base_manifest_list_size
-            if root.ref.path not in going:
+            if root.ref.path not in going or snapshot.id == FIRST:
                 first[snapshot.delta_manifest_list] = snapshot.delta_manifest_list_size
         if snapshot.changelog_manifest_list is not None and with_changelog(root):
             first[snapshot.changelog_manifest_list] = snapshot.changelog_manifest_list_size
