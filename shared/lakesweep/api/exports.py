@@ -6,16 +6,17 @@ a carriage return. So such a text gets a `'` before it, and so does one that beg
 unchanged, and times as timestamps in UTC.
 """
 
+import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from lakesweep.errors import RefusedError, StorageError, UsageError
 from lakesweep.model.pause import utc_text
+from lakesweep.storage.local.output import created, is_direct
 
 STREAM = "-"
 _ENDINGS = (".csv", ".parquet")
@@ -39,8 +40,8 @@ def check_target(path: str) -> None:
     """Make sure that rows may be written to a path.
 
     Raises:
-        UsageError: This is no new file on this machine that ends in `.csv` or `.parquet`, and not `-`.
-        RefusedError: Something exists there.
+        UsageError: This is no file on this machine that ends in `.csv` or `.parquet`, and not `-`.
+        RefusedError: Something exists there that is no pipe or device.
     """
     if path == STREAM:
         return
@@ -58,7 +59,7 @@ def check_target(path: str) -> None:
 
 
 def export(path: str, columns: Sequence[Column], rows: Iterable[Row], emit: Callable[[str], object]) -> int:
-    """Write rows, and return how many. A file gets its name when all rows are in it.
+    """Write rows, and return how many. A file gets its name when all rows are in it; a pipe gets them at once.
 
     Args:
         path: As of `check_target`.
@@ -73,26 +74,28 @@ def export(path: str, columns: Sequence[Column], rows: Iterable[Row], emit: Call
     if path == STREAM:
         return _write_csv(columns, rows, emit)
     final = Path(path)
-    part = final.with_name(f".{final.name}.{os.getpid()}.part")
     try:
-        if final.suffix.lower() == ".parquet":
-            count = _write_parquet(part, columns, rows)
-        else:
-            with part.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-                count = _write_csv(columns, rows, file.write)
-        _check_free(final)
-        part.rename(final)
+        with created(final) as file:
+            if final.suffix.lower() == ".parquet":
+                return _write_parquet(file, columns, rows)
+            text = io.TextIOWrapper(file, "utf-8", "backslashreplace", newline="")
+            try:
+                return _write_csv(columns, rows, text.write)
+            finally:
+                text.detach()
+    except FileExistsError:
+        raise _exists(final) from None
     except OSError as error:
         raise StorageError(f"{final}: expected to write rows there, but the disk refused: {error}") from error
-    finally:
-        with suppress(OSError):
-            part.unlink()
-    return count
 
 
 def _check_free(final: Path) -> None:
-    if os.path.lexists(final):
-        raise RefusedError(f"--to {final}: expected a new file, found one that exists", code="target_exists")
+    if os.path.lexists(final) and not is_direct(final):
+        raise _exists(final)
+
+
+def _exists(final: Path) -> RefusedError:
+    return RefusedError(f"--to {final}: expected a new file, found one that exists", code="target_exists")
 
 
 def _pieces(rows: Iterable[Row]) -> Iterator[list[Row]]:
@@ -130,7 +133,7 @@ def _time(epoch_ms: int) -> str:
         return ""
 
 
-def _write_parquet(path: Path, columns: Sequence[Column], rows: Iterable[Row]) -> int:
+def _write_parquet(file: BinaryIO, columns: Sequence[Column], rows: Iterable[Row]) -> int:
     arrow = _arrow()
     from pyarrow import parquet
 
@@ -143,7 +146,7 @@ def _write_parquet(path: Path, columns: Sequence[Column], rows: Iterable[Row]) -
     }
     schema = arrow.schema([(column.name, types[column.kind]) for column in columns])
     count = 0
-    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
         for piece in _pieces(rows):
             values = [
                 arrow.array([_value(column, row[number]) for row in piece], types[column.kind])

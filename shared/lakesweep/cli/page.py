@@ -1,23 +1,21 @@
 """Write a page in HTML into a file, or to standard output."""
 
 import os
-import stat
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Annotated, Any, ParamSpec
 
 from lakesweep.cli.options import option
 from lakesweep.cli.terminal.output import say, write_text
 from lakesweep.cli.text import human_bytes
 from lakesweep.errors import MaintenanceError, UsageError
+from lakesweep.storage.local.output import is_direct, is_stdout, replaced
 
 Document = Mapping[str, Any]
 P = ParamSpec("P")
-STREAM = "-"
-"""The path of standard output."""
 Html = Annotated[
     str | None,
     option("--html", "Also write a page for a browser into this file.", "FILE"),
@@ -34,7 +32,7 @@ class PageFile:
     @property
     def is_stream(self) -> bool:
         """Tell whether the page goes to standard output."""
-        return self.path == STREAM
+        return is_stdout(self.path)
 
     def check(self, *, as_json: bool) -> None:
         """Look for what would prevent the page, before the command does its work.
@@ -47,46 +45,38 @@ class PageFile:
         require_html()
         if self.is_stream:
             if as_json:
-                raise UsageError("--html -: expected a file, since --json goes to standard output", code="bad_argument")
+                raise UsageError(
+                    f"--html {self.path}: expected a file, since --json goes to standard output", code="bad_argument"
+                )
             return
         target = self._target()
+        if is_direct(self.path):
+            return
         with suppress(FileNotFoundError):
-            mode = _asked(target, target.stat).st_mode
-            if not stat.S_ISREG(mode):
-                found = "a folder" if stat.S_ISDIR(mode) else "something else"
-                raise UsageError(f"--html: expected a file, found {found}: {target}", code="bad_argument")
+            if S_ISDIR(_asked(target, target.stat).st_mode):
+                raise UsageError(f"--html: expected a file, found a folder: {target}", code="bad_argument")
         if not target.parent.is_dir():
             raise UsageError(f"--html: expected an existing folder, found none: {target.parent}", code="bad_argument")
 
     def write(self, page: str) -> str:
-        """Write the page, whole or not at all, and return a sentence about it.
+        """Write the page, and return a sentence about it. A file is written whole or not at all.
 
         Raises:
             MaintenanceError: The file could not be written. What was there is there.
         """
         target, body = self._target(), page.encode("utf-8")
         try:
-            handle, part = tempfile.mkstemp(prefix=".lakesweep-", suffix=".html", dir=target.parent)
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(body)
-                    file.flush()
-                    os.fsync(file.fileno())
-                Path(part).chmod(_mode_of(target))
-                Path(part).replace(target)
-            except BaseException:
-                with suppress(OSError):
-                    Path(part).unlink()
-                raise
+            with replaced(self.path) as file:
+                file.write(body)
         except OSError as error:
             raise MaintenanceError(f"--html: cannot write {target}: {error.strerror}", code="page_unwritten") from error
         return f"{target}, {human_bytes(len(body))}"
 
     def _target(self) -> Path:
-        """Return the file itself: where FILE is a link, the link stays."""
+        """Return the file itself, where FILE is a link to one."""
         if not self.path.strip() or "\0" in self.path:
             raise UsageError("--html: expected the path of a file, found none", code="bad_argument")
-        return Path(os.path.realpath(self.path))
+        return Path(self.path if is_direct(self.path) else os.path.realpath(self.path))
 
 
 def page_file(path: str | None, make: Callable[[Document, Sequence[str]], str]) -> PageFile | None:
@@ -135,13 +125,3 @@ def _asked(target: Path, call: Callable[[], os.stat_result]) -> os.stat_result:
         raise
     except OSError as error:
         raise UsageError(f"--html: cannot use {target}: {error.strerror}", code="bad_argument") from error
-
-
-def _mode_of(target: Path) -> int:
-    """Return the mode of the file that is there, else that of a new file."""
-    try:
-        return stat.S_IMODE(target.stat().st_mode)
-    except FileNotFoundError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask

@@ -1,21 +1,23 @@
 """Where rows are written: one file of Parquet, CSV or JSON lines, a folder of Parquet files, or a stream of JSON lines.
 
-A file or folder appears under its name when all rows are in it, not before. Nothing that exists is replaced. No target
-lies inside the table or its external roots.
+A file or folder appears under its name when all rows are in it, not before. Nothing that exists is replaced; a pipe or
+device gets the rows at once. No target lies inside the table or its external roots.
 """
 
+import io
 import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from lakesweep.errors import RefusedError, StorageError, UsageError
 from lakesweep.model.reading.plan import ReadPlan
 from lakesweep.operations.reading.texts import csv_head, csv_lines, json_lines
 from lakesweep.operations.reading.types import arrow_schema, load_arrow
+from lakesweep.storage.local.output import created, is_direct
 from lakesweep.storage.location import parse_location
 
 STREAM = "-"
@@ -48,27 +50,24 @@ def opened(path: str, plan: ReadPlan, emit: Callable[[str], None]) -> Iterator[T
 
     Raises:
         UsageError: The path is no local path, or its folder does not exist.
-        RefusedError: Something exists there (`target_exists`), or it lies inside the table (`target_in_table`).
+        RefusedError: Something exists there that is no pipe or device (`target_exists`), or it lies inside the
+            table (`target_in_table`).
         StorageError: The disk refused.
     """
     if path == STREAM:
         yield _Lines(emit, plan, json_lines)
         return
     final = checked_target(path, plan)
-    part = part_of(final)
     try:
-        target = _open(part, final, plan)
-        try:
-            yield target
-        finally:
-            target.close()
-        _check_free(final)
-        part.rename(final)
+        with _open(final, plan) as target:
+            try:
+                yield target
+            finally:
+                target.close()
+    except FileExistsError:
+        raise _exists(final) from None
     except OSError as error:
         raise StorageError(f"{final}: expected to write rows there, but the disk refused: {error}") from error
-    finally:
-        with suppress(OSError):
-            shutil.rmtree(part) if part.is_dir() else part.unlink()
 
 
 def checked_target(path: str, plan: ReadPlan) -> Path:
@@ -76,7 +75,8 @@ def checked_target(path: str, plan: ReadPlan) -> Path:
 
     Raises:
         UsageError: This is no local path, its folder does not exist, or it ends like a file of another format.
-        RefusedError: Something exists there (`target_exists`), or it lies inside the table (`target_in_table`).
+        RefusedError: Something exists there that is no pipe or device (`target_exists`), or it lies inside the
+            table (`target_in_table`).
     """
     if "://" in path:
         raise UsageError(f"--to {path}: expected a path on this machine")
@@ -117,20 +117,41 @@ def check_outside(path: str, plan: ReadPlan) -> None:
 
 
 def _check_free(final: Path) -> None:
-    if os.path.lexists(final):
-        raise RefusedError(f"--to {final}: expected a new file or folder, found one that exists", code="target_exists")
+    if os.path.lexists(final) and not (final.suffix.lower() in ENDINGS and is_direct(final)):
+        raise _exists(final)
 
 
-def _open(part: Path, final: Path, plan: ReadPlan) -> "_File":
-    match final.suffix.lower():
-        case ".parquet":
-            return _Parquet(part, plan)
-        case ".csv":
-            return _Text(part, plan, csv_lines, csv_head([column.field for column in plan.columns]))
-        case ".jsonl":
-            return _Text(part, plan, json_lines)
+def _exists(final: Path) -> RefusedError:
+    return RefusedError(f"--to {final}: expected a new file or folder, found one that exists", code="target_exists")
+
+
+@contextmanager
+def _open(final: Path, plan: ReadPlan) -> "Iterator[_File]":
+    ending = final.suffix.lower()
+    if ending not in ENDINGS:
+        with _new_folder(final) as part:
+            yield _Folder(part, plan)
+        return
+    with created(final) as file:
+        if ending == ".parquet":
+            yield _Parquet(file, plan)
+        elif ending == ".csv":
+            yield _Text(file, plan, csv_lines, csv_head([column.field for column in plan.columns]))
+        else:
+            yield _Text(file, plan, json_lines)
+
+
+@contextmanager
+def _new_folder(final: Path) -> Iterator[Path]:
+    part = part_of(final)
     part.mkdir()
-    return _Folder(part, plan)
+    try:
+        yield part
+        _check_free(final)
+        part.rename(final)
+    finally:
+        with suppress(OSError):
+            shutil.rmtree(part)
 
 
 class _File(Target, Protocol):
@@ -148,21 +169,21 @@ class _Lines:
 
 
 class _Text(_Lines):
-    def __init__(self, path: Path, plan: ReadPlan, lines: Callable[..., Iterator[str]], head: str = "") -> None:
-        self._file = path.open("w", encoding="utf-8", newline="")
+    def __init__(self, file: BinaryIO, plan: ReadPlan, lines: Callable[..., Iterator[str]], head: str = "") -> None:
+        self._file = io.TextIOWrapper(file, "utf-8", newline="")
         super().__init__(self._file.write, plan, lines)
         self._file.write(head)
 
     def close(self) -> None:
-        self._file.close()
+        self._file.detach()
 
 
 class _Parquet:
-    def __init__(self, path: Path, plan: ReadPlan) -> None:
+    def __init__(self, place: Path | BinaryIO, plan: ReadPlan) -> None:
         load_arrow()
         from pyarrow import parquet
 
-        self._writer = parquet.ParquetWriter(path, arrow_schema(plan.columns), compression="zstd")
+        self._writer = parquet.ParquetWriter(place, arrow_schema(plan.columns), compression="zstd")
 
     def write(self, split: int, batch: Any) -> None:
         self._writer.write_batch(batch)
