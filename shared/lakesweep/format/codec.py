@@ -77,7 +77,7 @@ def _is_unicode(text: str) -> bool:
 
 Id = Annotated[str, Only(is_id, "an id")]
 """The id of a run or a plan."""
-Number = Annotated[int, Only(is_number, "a number of plausible size")]
+Number = Annotated[int, Only(is_number, "a finite number")]
 LargeCount = Annotated[int, Only(is_count, "a number from 0 of plausible size")]
 """A number that may not fit into 64 bits, such as a sum of sizes."""
 Count = Annotated[int, Check(lambda number: number >= 0, "a whole number from 0")]
@@ -143,11 +143,19 @@ def _reader(kind: Any) -> _Reader:
 
 
 def _plain(kind: type) -> _Reader:
-    words = {int: "a 64-bit integer", float: "a number", str: "a text", bool: "true or false", NoneType: "nothing"}
+    words = {
+        int: "a 64-bit integer",
+        float: "a finite number",
+        str: "a text",
+        bool: "true or false",
+        NoneType: "nothing",
+    }
     kinds = (int, float) if kind is float else (kind,)
 
     def read(value: Any, path: str, member: str) -> Any:
         if type(value) not in kinds or (kind is int and not -(1 << 63) <= value < 1 << 63):
+            raise wrong_type(path, member, words[kind], value)
+        if kind is float and not -MAX_NUMBER < value < MAX_NUMBER:
             raise wrong_type(path, member, words[kind], value)
         return value
 
