@@ -157,7 +157,8 @@ class TableOverview:
     """What storing the table costs, versions that are not current included."""
     saving_bytes: int = 0
     """What a pass would delete now, and a scan of the orphan files; by Paimon's defaults if no retention is stated. A
-    scan that would be refused, since snapshots may be lost, saves nothing."""
+    scan that would be refused, since snapshots may be lost, saves nothing, and neither does a pass if the newest
+    snapshot of main cannot be read."""
     saving_usd_month: float = 0.0
     receipts: tuple[Receipt, ...] | None = ()
     """The newest month first, at most twelve; `None`: unknown. See `control/receipts.py`."""

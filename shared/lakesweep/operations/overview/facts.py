@@ -26,7 +26,7 @@ from lakesweep.runs.session import Table
 from lakesweep.storage.together import begun, waits
 from lakesweep.table.discover import discover
 
-VERSION = 1
+VERSION = 2
 """Grows when the same table would be measured with another result."""
 
 

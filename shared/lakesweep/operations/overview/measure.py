@@ -39,8 +39,8 @@ from lakesweep.table.reach.missing import Missing
 
 PASSES_SAVE = ("expired", "due")
 """The reasons whose bytes a pass would delete now."""
-SAVED = (*PASSES_SAVE, "orphan")
-"""The same with a scan for orphan files."""
+SCANS_SAVE = ("orphan",)
+"""Those of a scan for orphan files."""
 ATTEMPTS = 3
 """A measure begins again if roots move meanwhile."""
 
@@ -153,6 +153,12 @@ def _walk(table: Table, facts: Facts) -> _Walked:
     return _Walked(schema, judging, lifetimes, holders, files, counting, counting.missing())
 
 
+def _saved(table: Table, facts: Facts, judging: Judging, *, newest_is_known: bool) -> tuple[str, ...]:
+    """Return the reasons whose bytes would go. A pass refuses where the newest snapshot cannot be read."""
+    passes = PASSES_SAVE if newest_is_known else ()
+    return (*passes, *SCANS_SAVE) if _may_scan(table, facts, judging) else passes
+
+
 def _may_scan(table: Table, facts: Facts, judging: Judging) -> bool:
     """Tell whether a scan would delete orphan files: it refuses to if a branch may have lost snapshots.
 
@@ -186,7 +192,7 @@ def _summed_up(
     untils = walked.lifetimes.of(root.ref for root in judging.roots)
     of_findings = Known(facts, judging, walked.missing, size_bytes, forever, versions_problem)
     findings = ordered((*findings_of(of_findings), *problems))
-    saved = SAVED if _may_scan(table, facts, judging) else PASSES_SAVE
+    saved = _saved(table, facts, judging, newest_is_known=newest is known)
     saving = sum(each.bytes for each in reasons if each.reason in saved)
     old_bytes = None if noncurrent is None else noncurrent.bytes
     overview = TableOverview(

@@ -108,5 +108,6 @@ def test_unknown_figures_are_not_zero() -> None:
             assert (found.live_bytes, found.small_files, found.deleted_share) == (None, None, None)
             assert found.growth[-1].bytes is None
             assert all(pin.bytes is None for pin in found.pins)
+            assert found.saving_bytes == 0  # a pass refuses
         assert not found.saving_bytes or "orphan" not in {each.reason for each in found.reasons}
     assert unknown >= 4
