@@ -13,6 +13,7 @@ from lakesweep.errors import MaintenanceError, RefusedError, UsageError
 from lakesweep.model.fleet_edit import Edit, with_pause, without_pause
 from lakesweep.model.pause import EVERY_TABLE, MAX_TEXT, Pause, Paused
 from lakesweep.model.policy import FleetRule
+from lakesweep.runs.database import is_table
 from lakesweep.runs.fleet import policy_store
 from lakesweep.runs.parameters.age import Age
 from lakesweep.runs.parameters.times import parse_past, say_time
@@ -155,15 +156,17 @@ def _shown(actor: str) -> str:
 
 
 def _check_there(folder: str, opened: Open, warnings: list[str]) -> None:
-    """Make sure that something lies where tables are to be paused: a mistyped folder would pause nothing.
+    """Make sure that tables may lie where they are to be paused: another folder would pause nothing.
 
     Raises:
-        RefusedError: Nothing does.
+        RefusedError: Nothing lies there.
+        UsageError: It is a folder of a table, such as a branch or a partition.
     """
     if folder == EVERY_TABLE:
         return
     try:
         is_there = next(iter(opened(folder).list("")), None) is not None
+        table = _table_around(folder, opened)
     except MaintenanceError as error:  # tables that cannot be reached may be paused all the same
         warnings.append(f"whether something lies at {folder} could not be found out: {error}")
         return
@@ -172,6 +175,25 @@ def _check_there(folder: str, opened: Open, warnings: list[str]) -> None:
             f"{folder}: expected a table, or a folder with tables, found nothing there, so a pause would stop nothing",
             code="nothing_there",
         )
+    if table is not None:
+        raise UsageError(
+            f"{folder}: expected a table, or a folder with tables, found a folder of table {table}; a pause of a part "
+            "of a table would stop nothing, so pause the table",
+            code="bad_argument",
+        )
+
+
+def _table_around(folder: str, opened: Open) -> str | None:
+    """Return the table that a folder is a part of; `None` if it is a table itself, or none is known around it."""
+    if is_table(opened(folder)):
+        return None
+    above = folder.rpartition("/")[0]
+    while above and not above.endswith("/"):
+        with suppress(MaintenanceError):  # a caller may not be allowed to list what lies above
+            if is_table(opened(above)):
+                return above
+        above = above.rpartition("/")[0]
+    return None
 
 
 def _control(place: Place, folder: str, policy: str) -> str | None:

@@ -141,6 +141,8 @@ def test_a_folder_and_one_table_of_it(lake: Path) -> None:
         (("LAKE", "--all"), 2, "found both"),
         (("LAKE/*",), 2, "not a pattern"),
         (("LAKE/odrers",), 3, "found nothing there, so a pause would stop nothing"),
+        (("LAKE/orders/manifest",), 2, "found a folder of table LAKE/orders; a pause of a part"),
+        (("LAKE/orders/bucket-0/",), 2, "found a folder of table LAKE/orders; a pause of a part"),
         (("LAKE", "--reason", " "), 2, "--reason: expected words"),
         (("LAKE", "--reason", "a\nb"), 2, "--reason: expected words"),
         (("LAKE", "--reason", "a\u202eb"), 2, "--reason: expected words"),
@@ -160,7 +162,7 @@ def test_what_is_refused(lake: Path, argv: tuple[str, ...], code: int, words: st
     reason = [] if "--reason" in argv else ["--reason", "why"]
     answer = call("pause", *given, *reason, "--execute")
     assert (answer.exit_code, len(answer.sentences)) == (code, 1)
-    assert words in answer.messages
+    assert words.replace("LAKE", str(lake)) in answer.messages
     assert contents(lake.parent) == before
     assert call("pause", lake).exit_code == 2, "a reason is needed"
 
