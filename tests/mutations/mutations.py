@@ -1660,6 +1660,20 @@ MUTATIONS = (
         "unit/operations/housekeeping/test_housekeeping.py::test_everything_is_listed_again_if_another_run_had_the_lease",
     ),
     Mutation(
+        "the ledger of a run goes whose plan can still be undone",
+        "operations/housekeeping/rules/expiry",
+        'found.add(("plan", each.group))',
+        "pass",
+        "unit/operations/housekeeping/test_housekeeping.py::test_report_and_ledger_stay_that_an_unfinished_plan_needs",
+    ),
+    Mutation(
+        "the report of a run goes that the proof of an erasure names",
+        "operations/housekeeping/rules/expiry",
+        'found.add(("erasure", each.group))',
+        "pass",
+        "unit/operations/housekeeping/test_housekeeping.py::test_runs_stay_that_the_proof_of_an_erasure_names",
+    ),
+    Mutation(
         "a plan that is not completely executed goes",
         "operations/housekeeping/documents",
         'return "unfinished" if end is not None and end.status == "partial" else ""',

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from lakesweep.control.area import ControlArea, from_json_bytes
+from lakesweep.control.erasures import FOLDER
 from lakesweep.control.lease import LeaseDocument
 from lakesweep.control.ledger_rows import time_of
 from lakesweep.control.plans import load_header
@@ -101,25 +102,43 @@ def why_they_stay(area: ControlArea, asked: Sequence[tuple[Kind, str]], now_ms: 
         return dict(zip(asked, pool.map(answer, asked), strict=True))
 
 
-def runs_of(area: ControlArea, plans: Iterable[str]) -> Mapping[str, tuple[str, ...] | None]:
-    """Return plan -> its runs, `None` where its end is damaged; one read for each plan.
+def runs_of(area: ControlArea, asked: Iterable[tuple[Kind, str]]) -> Mapping[tuple[Kind, str], frozenset[str] | None]:
+    """Return plan or erasure -> the runs that it names, `None` where it is damaged.
+
+    One read for each plan, one for each document of an erasure.
 
     Raises:
         StorageError: A request failed.
     """
-    plans = sorted(plans)
-    if not plans:
+    asked = sorted(asked)
+    if not asked:
         return {}
-    with ThreadPoolExecutor(min(_PARALLEL, len(plans)), thread_name_prefix="housekeeping") as pool:
-        return dict(zip(plans, pool.map(lambda plan_id: _runs_of(area, plan_id), plans), strict=True))
+
+    def answer(each: tuple[Kind, str]) -> frozenset[str] | None:
+        try:
+            return _runs_of_plan(area, each[1]) if each[0] == "plan" else _runs_of_erasure(area, each[1])
+        except FormatError:
+            return None
+
+    with ThreadPoolExecutor(min(_PARALLEL, len(asked)), thread_name_prefix="housekeeping") as pool:
+        return dict(zip(asked, pool.map(answer, asked), strict=True))
 
 
-def _runs_of(area: ControlArea, plan_id: str) -> tuple[str, ...] | None:
-    try:
-        end = plan_end(area, plan_id)
-    except FormatError:
-        return None
-    return () if end is None else end.runs
+def _runs_of_plan(area: ControlArea, plan_id: str) -> frozenset[str]:
+    end = plan_end(area, plan_id)
+    return frozenset() if end is None else frozenset(end.runs)
+
+
+def _runs_of_erasure(area: ControlArea, run_id: str) -> frozenset[str]:
+    """Return the runs that any document of an erasure names, whether or not the record is whole."""
+    found: set[str] = set()
+    for name in area.names(f"{FOLDER}{run_id}/"):
+        path = area.path(name)
+        fact = from_json_bytes(area.read(name).data, path).get("fact")
+        if not isinstance(fact, dict):
+            raise FormatError(f"{path}: expected a fact of an erasure")
+        found.update([str(fact["run_id"])] if fact.get("run_id") is not None else [])
+    return frozenset(found)
 
 
 def _why_plan_stays(area: ControlArea, plan_id: str, now_ms: int) -> str:

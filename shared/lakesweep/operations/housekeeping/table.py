@@ -1,5 +1,6 @@
 """Housekeeping of one table: which of its documents in the control location go, and why the others stay."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from lakesweep.control.area import ControlArea
@@ -147,20 +148,25 @@ def whole(
 def _judged(
     area: ControlArea, documents: tuple[Document, ...], rules: Rules, lease: LeaseDocument, *, is_gone: bool
 ) -> Judged:
-    times, read, ends = times_of(documents), dict[tuple[Kind, str], str](), dict[str, tuple[str, ...] | None]()
+    times, read = times_of(documents), dict[tuple[Kind, str], str]()
+    named = dict[tuple[Kind, str], frozenset[str] | None]()
     while True:
         unfit = {each: why for each, why in read.items() if why}
-        runs = frozenset(run_id for runs in ends.values() for run_id in runs or ())
-        unclear_since = min((plan_id for plan_id, runs in ends.items() if runs is None), default="")
-        needs = Needs(named_by(lease), rules.open_jobs, unfit, runs, unclear_since, is_gone=is_gone)
+        by_plans, by_erasures = (_runs_named(named, kind) for kind in ("plan", "erasure"))
+        unclear_since = min((group for (_, group), runs in named.items() if runs is None), default="")
+        needs = Needs(named_by(lease), rules.open_jobs, unfit, by_plans, by_erasures, unclear_since, is_gone=is_gone)
         judged = judge(documents, rules.retention, rules.now_ms, times, needs)
         # What stays after all may leave room for others within the limit of a call.
         unread = [each for each in to_read(judged.going) if each not in read]
-        unasked = to_ask(judged, times) - ends.keys()
+        unasked = to_ask(judged, times) - named.keys()
         if not unread and not unasked:
             return judged
         read |= why_they_stay(area, unread, rules.now_ms)
-        ends |= runs_of(area, unasked)
+        named |= runs_of(area, unasked)
+
+
+def _runs_named(named: Mapping[tuple[Kind, str], frozenset[str] | None], of: str) -> frozenset[str]:
+    return frozenset(run_id for (kind, _), runs in named.items() if kind == of for run_id in runs or ())
 
 
 def _house(key: str, table: str, judged: Judged) -> TableHouse:

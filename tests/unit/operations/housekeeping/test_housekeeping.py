@@ -7,10 +7,13 @@ import pytest
 from lakesweep.control.expired import expired_document
 from lakesweep.control.lease import read_lease
 from lakesweep.control.ledger_rows import run_rows
-from lakesweep.control.reports import load_report
+from lakesweep.control.reports import load_report, run_ids
 from lakesweep.model.control_retention import ControlRetention
+from lakesweep.model.fleet_policy import FleetPolicy
 from lakesweep.operations.housekeeping.documents import named_by
+from lakesweep.operations.housekeeping.location import Call, house_of_table
 from tests.support.acting import Acting
+from tests.unit.operations.erasure.erasing import Erasing, erasure_of
 from tests.unit.operations.housekeeping.house import ALL, DAY_MS, PLANS, House, going, kept
 
 
@@ -170,6 +173,31 @@ def test_report_and_ledger_stay_that_an_unfinished_plan_needs(is_damaged: bool) 
     (count,) = (each.count for each in world.tidy(ALL).kept if (each.kind, each.reason) == ("report", "of_plan"))
     assert count == 1 and run_id in world.reports()
     assert any(name.startswith("ledger/") and str(run_id) in name for name in world.names())
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_runs_stay_that_the_proof_of_an_erasure_names(is_damaged: bool) -> None:
+    """The expiry that deleted the files has an id of its own. A record that is damaged keeps all runs since."""
+    world = Erasing()
+    erasure = erasure_of(world.erase())
+    world.later()
+    assert world.finish(erasure).status == "done"
+    (run_id,) = (each["run_id"] for each in world.proof(erasure)["changes"] if each["operation"] == "expire-snapshots")
+    assert not run_id.startswith(erasure)
+    if is_damaged:
+        world.area.put(f"erasures/{erasure}/00002.json", b"{}")
+    for days in (1, 500):
+        world.now_ms += days * DAY_MS
+        world.append(6, dt="e")
+        world.append(7, dt="e")
+        world.now_ms += DAY_MS
+        world.expire()
+    call = Call(FleetPolicy("", (), control=ALL), execute=True)
+    house = house_of_table(world.maintainer().table, call).tables[0]
+    assert house.status in ("done", "nothing_to_do") and kept(house)[("report", "of_plan" if is_damaged else "proof")]
+    found = run_ids(world.area)
+    assert run_id in found and run_rows(world.area, run_id)
+    assert {each for each in found if each.startswith(erasure)} >= {f"{erasure}-2"}
 
 
 @pytest.mark.parametrize("name", ["lease.json", "plans/{}/header.json", "plans/{}/end.json", "reports/{}.json"])

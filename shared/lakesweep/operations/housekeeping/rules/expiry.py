@@ -10,13 +10,15 @@ Plan, report and ledger of a run have one id and depend on each other:
 - The report names the last part of the ledger, so the ledger stays while the report does.
 
 Other runs may have begun or ended a plan. Its undo needs their ledgers, so these stay while the plan does. Only its
-`end.json` names them: `to_ask` says of which plans it is read.
+`end.json` names them. The record of an erasure names the expiries that deleted its files. `to_ask` says which of these
+documents are read.
 
 The order of deletion is such that no death leaves anything half readable: a plan without a header does not exist. A
 ledger whose last parts are gone looks like that of a run that died. A scan that has a result has ended, whatever else
 is missing.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,8 +51,10 @@ class Needs:
     """Kind and id of plans and reports that stay for what was read in them -> the reason."""
     runs: frozenset[str] = frozenset()
     """Runs of plans that stay."""
+    proofs: frozenset[str] = frozenset()
+    """Runs that the records of erasures name."""
     unclear_since: str = ""
-    """The oldest plan that stays and does not tell its runs; empty: there is none."""
+    """The oldest plan or erasure that stays and does not tell its runs; empty: there is none."""
     is_gone: bool = False
     """The table certainly does not exist, and somebody asked to remove what is left of it."""
 
@@ -83,21 +87,31 @@ def judge(
     return _Judging(documents, retention, now_ms, times, needs).judged()
 
 
-def to_ask(judged: Judged, times: Mapping[str, int]) -> frozenset[str]:
-    """Return the plans that stay and may have had a run whose report or ledger goes.
+def to_ask(judged: Judged, times: Mapping[str, int]) -> frozenset[tuple[Kind, str]]:
+    """Return kind and id of the plans and erasures that stay and may name a run whose report or ledger goes.
 
-    Only older plans can, but clocks may have jumped by a day.
+    A plan names only runs that began after it was made, an erasure only those that ended before its last document was
+    written. But clocks may have jumped by a day.
 
     Args:
         judged: As of `judge`.
         times: As of `judge`.
     """
     going = [each.document for each in judged.going if each.document.kind in _OF_PLANS]
-    until_ms = max((times.get(each.group, each.modified_ms) for each in going), default=-_DAY_MS) + _DAY_MS
-    ended = [each.document for each in judged.staying if each.document.kind == "plan"]
-    return frozenset(
-        each.group for each in ended if each.name.endswith(f"/{END}") and times.get(each.group, 0) <= until_ms
-    )
+    begun = sorted(times.get(each.group, each.modified_ms) for each in going)
+    newest_ms = begun[-1] + _DAY_MS if begun else -1
+    found: set[tuple[Kind, str]] = set()
+    for each in (staying.document for staying in judged.staying):
+        since_ms = times.get(each.group, 0)
+        if since_ms > newest_ms:
+            continue
+        if each.kind == "plan" and each.name.endswith(f"/{END}"):
+            found.add(("plan", each.group))
+        elif each.kind == "erasure":
+            first = bisect_left(begun, since_ms - _DAY_MS)
+            if first < len(begun) and begun[first] <= each.modified_ms + _DAY_MS:
+                found.add(("erasure", each.group))
+    return frozenset(found)
 
 
 class _Judging:
@@ -152,6 +166,8 @@ class _Judging:
             return "open_job"
         if kind == "report" and group == self._newest_report:
             return "newest"
+        if kind in _OF_PLANS and group in self._needs.proofs:
+            return "proof"
         if kind in _OF_PLANS and (group in self._needs.runs or "" < self._needs.unclear_since <= group):
             return "of_plan"
         limit_ms = self._limit_ms(key)
