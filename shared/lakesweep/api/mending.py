@@ -10,11 +10,25 @@ from lakesweep.operations.inspect.health import OTHERWISE
 _READING = ("plans", "runs")
 """Commands that do not use a fleet policy."""
 
+_WITH_THEIR_OWN = ("lakesweep policy ", "lakesweep enable-events ")
+"""Commands that state their policy, or take neither policy nor control location."""
+
 
 def with_options(document: Mapping[str, Any], place: Place) -> Mapping[str, Any]:
     """Return a document whose commands include the options of this call, such as its policy."""
     findings = [{**found, "mend": with_words(found["mend"], place)} for found in document["findings"]]
     return {**document, "findings": findings}
+
+
+def with_options_in_lines(document: Mapping[str, Any], place: Place) -> Mapping[str, Any]:
+    """Return the document of `doctor`, whose commands include the options of this call."""
+    lines = [{**line, "mend": line["mend"] and _of_table(line["mend"], place)} for line in document["lines"]]
+    return {**document, "lines": lines}
+
+
+def _of_table(mend: str, place: Place) -> str:
+    """Return a command with the options of a call, if it is about the table and does not state them already."""
+    return mend if mend.startswith(_WITH_THEIR_OWN) else with_words(mend, place)
 
 
 def with_words(mend: str, place: Place) -> str:

@@ -161,6 +161,7 @@ class Table(ReadableTable):
             RunStaleError: The table changed. Plan again.
             RunError: It was refused, only a part is done (the next run goes on), or the table is damaged.
         """
+        check = required("check", check, bool)
         if isinstance(plan, Report):
             if plan.table != self.location:
                 raise UsageError(f"plan: expected one of table {self.location}, found one of {plan.table}")
@@ -203,8 +204,8 @@ class Table(ReadableTable):
         from lakesweep.api.operations import named, prepared
 
         with speaking():
-            name = named(operation)
-            place, run = prepared(self._place, name, arguments, execute=bool(execute))
+            name, check = named(operation), required("check", check, bool)
+            place, run = prepared(self._place, name, arguments, execute=required("execute", execute, bool))
         return carry_out(self._caller, place, name, run, check=check, arguments=arguments)
 
     @classmethod

@@ -208,4 +208,4 @@ def _age(age_ms: int) -> str:
 
 
 def _usd(amount: float) -> str:
-    return f"{amount:.2f}" if amount >= 0.005 or not amount else "< 0.01"
+    return f"{amount:.2f}" if amount >= 0.005 or not amount else "<0.01"

@@ -76,6 +76,17 @@ def test_without_a_control_location_it_does_not_claim_health(tmp_path: Path) -> 
     assert verdict(answer, "control") == "unknown"
 
 
+def test_its_commands_name_the_same_control_location_and_policy(folder: Path, control: Path, tmp_path: Path) -> None:
+    """Without `--control` the command that it names would maintain the table under another lease."""
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps({"version": 1, "rules": [{"tables": str(folder), "mode": "observe"}]}))
+    answer = doctor(folder, "--control", control, "--policy", policy)
+    assert [line["mend"] for line in answer.document["lines"] if line["mend"]] == [
+        f"lakesweep maintain {folder} --execute --policy {policy} --control {control}",
+        f"lakesweep policy test {folder} --policy {policy}",
+    ]
+
+
 def test_no_pass_is_known(folder: Path, control: Path) -> None:
     answer = doctor(folder, "--control", control)
     assert (answer.exit_code, verdict(answer, "passes")) == (0, "look")

@@ -35,6 +35,7 @@ def doctor(
     Exit code 0: healthy. 6: something is broken. 4: nothing is known to be broken, but something could not be looked
     at.
     """
+    from lakesweep.api.mending import with_options_in_lines
     from lakesweep.cli.answer import answer_document
     from lakesweep.operations.diagnosis.doctor import diagnose
     from lakesweep.runs.session import Table
@@ -55,7 +56,7 @@ def doctor(
 
         document = diagnose(opened, writes=not no_probe, deployment=deployment, stack=stack).to_json()
         found[str(document["status"])] += 1
-        return document
+        return with_options_in_lines(document, place)
 
     code = answer_document(place, read, _lines)
     return code or max((_CODES[status] for status, count in found.items() if count), default=0)
