@@ -132,7 +132,8 @@ def _consumers(scene: Scene, applied: Applied) -> Iterator[Reader]:
     for name, next_id in scene.consumers.items():
         position = bisect_left(ids, next_id)
         held, held_bytes = _held(scene, applied, position, without) if scene.binds_snapshots else (0, 0)
-        is_gone = not ids or next_id < ids[0] or position < applied.expired
+        is_missing = not ids or (position < len(ids) and ids[position] != next_id)
+        is_gone = is_missing or position < applied.expired
         outcome: Outcome = "lost" if is_gone else "holds_back" if held else "kept"
         yield Reader("consumer", name, next_id, outcome, held, held_bytes)
 

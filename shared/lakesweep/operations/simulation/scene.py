@@ -113,8 +113,9 @@ def read_scene(table: Table) -> Scene:
     others = view.other_documents(root.ref.path for root in (*own, *of_tags))
     _forget_what_may_be_gone(view, (*own, *of_tags, *others.roots))
     found = FileReader(view, own, of_tags, others.roots, lifecycle).read()
+    outlived = {ref.id for ref in view.own.changelogs}
     for position, root in enumerate(own):
-        if lifecycle is Lifecycle.COUPLED:
+        if lifecycle is Lifecycle.COUPLED or root.ref.id in outlived:  # a fast-forward brings snapshots back
             found.lives.add(root.ref.size_bytes, is_data=False, born=position, goes=position + 1)
         else:  # it becomes a changelog of the same size
             found.lives.add(root.ref.size_bytes, is_data=False, born=position)

@@ -97,3 +97,27 @@ def test_a_branch(seed: int) -> None:
         copy.run("expire-snapshots", on="work", **more)
         assert found.cases[1].kept.bytes == sum(copy.counted().values())
         assert found.cases[1].kept.snapshots == len(copy.ids("branch/branch-work/snapshot")) < found.now.snapshots
+
+
+def test_snapshots_that_a_fast_forward_brought_back() -> None:
+    """Their changelogs are there already, so their documents become nothing else when they expire again."""
+    options = {"snapshot.num-retained.min": "1", "changelog.num-retained.max": "30"}
+    world = SimulatedWorld(options={**options, "changelog.time-retained": "1000 d"})
+    for number in range(1, 4):
+        world.table.commit(f"+F{number}", time_ms=world.now_ms)
+        if number == 1:
+            world.table.tag("begin")
+    world.table.branch("work", from_tag="begin").commit("+W", time_ms=world.now_ms)
+    world.expire(1)
+    world.forget_what_is_gone()
+    world.table.fast_forward("work")
+    assert world.ids() == [1, 2] and {"changelog/changelog-1", "changelog/changelog-2"} <= world.keys("changelog/")
+    policy = Policy("the newest", retain_max=1, retain_min=1)
+    (case,) = world.simulate(policy).cases
+    there = world.counted()
+    world.expire(1)
+    left = world.counted()
+    assert (case.deleted.metadata_files, case.deleted.bytes) == (
+        len(there) - len(left),
+        sum(there.values()) - sum(left.values()),
+    )

@@ -83,6 +83,22 @@ def test_a_consumer_whose_snapshot_is_gone_has_lost_it(world: SimulatedWorld) ->
     assert (reader.outcome, reader.snapshots) == ("lost", 2)
 
 
+def test_a_consumer_in_a_gap_has_lost_its_snapshot() -> None:
+    """No snapshot has its id. A reader waits there, and fails once the snapshots before are gone."""
+    world = SimulatedWorld()
+    for snapshot_id in (1, 2, 6, 7, 8, 9):
+        world.now_ms += HOUR_MS
+        world.table.commit(f"+F{snapshot_id}", snapshot_id=snapshot_id, time_ms=world.now_ms)
+    for name, next_id in (("gap", 4), ("there", 6), ("next", 10)):
+        world.table.consumer(name, next_id)
+    found = readers(world, TWO)
+    assert {name: found[name].outcome for name in ("gap", "there", "next")} == {
+        "gap": "lost",
+        "there": "holds_back",
+        "next": "kept",
+    }
+
+
 def test_a_consumer_of_changelogs_alone_loses_its_snapshot(world: SimulatedWorld) -> None:
     """With `consumer.changelog-only`, snapshots expire beside it."""
     world.table.alter(options={"consumer.changelog-only": "true", "changelog.num-retained.max": str(INT_MAX)})
