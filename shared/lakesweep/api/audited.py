@@ -6,7 +6,7 @@ from typing import Any
 
 from lakesweep.api.opening import open_table, plan_keys, require_control, stated_control
 from lakesweep.api.place import Place, moved
-from lakesweep.api.stored import TableRuns, list_runs, newest_ids, runs_of
+from lakesweep.api.stored import TableRuns, list_runs, newest_ids, none_of, runs_of
 from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.tables import KnownTable, all_known_tables, is_control_location, known_tables
 from lakesweep.control.audit.verify import Audit, audit
@@ -38,11 +38,25 @@ def control_store(place: Place) -> Store | None:
     return store if is_control_location(store) else None
 
 
+def known_area(table: Table) -> ControlArea:
+    """Return the control documents of a table that exists, or of a deleted one that has some.
+
+    Raises:
+        UsageError: No control location is known.
+        RefusedError: There is neither a table nor a document about one.
+    """
+    area = require_control(table)
+    if not area.folders(""):
+        none_of(table)
+    return area
+
+
 def audit_of(place: Place) -> Document:
     """Return the problems of ledgers and plans.
 
     Raises:
         UsageError: Neither a table nor a control location is given.
+        RefusedError: There is neither a table nor any document about one.
     """
     if not place.table:
         stated = stated_control(place)
@@ -54,7 +68,7 @@ def audit_of(place: Place) -> Document:
         place = moved(place, table=stated)
     control = control_store(place)
     if control is None:
-        area = require_control(open_table(place))
+        area = known_area(open_table(place))
         rows = [_audit_row(area.prefix.split("/")[1], area)]
     else:
         keys = plan_keys()

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakesweep.api.audited import control_store
+from lakesweep.api.audited import control_store, known_area
 from lakesweep.api.exports import Column, Row
-from lakesweep.api.opening import open_table, require_control
+from lakesweep.api.opening import open_table
 from lakesweep.api.place import Place
 from lakesweep.control.audit.export import COLUMNS, Span, rows_of, rows_of_all
 from lakesweep.storage.store import Store
@@ -52,9 +52,10 @@ def ledger_of(place: Place, span: Span, problems: list[str]) -> Iterator[Row]:
 
     Raises:
         UsageError: The place is a table, and no control location is given.
+        RefusedError: There is neither a table nor any document about one.
         StorageError: The tables cannot be listed, or a part cannot be read.
     """
     control: Store | None = control_store(place)
     if control is not None:
         return rows_of_all(control, span, problems)
-    return rows_of(require_control(open_table(place)), span, problems)
+    return rows_of(known_area(open_table(place)), span, problems)

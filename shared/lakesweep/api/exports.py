@@ -1,9 +1,9 @@
 """Rows as a file of CSV or Parquet, or as CSV on standard output.
 
 In CSV an unknown value is an empty field and an empty text is `""`. Times are ISO-8601 in UTC. Names of objects and
-tables may be chosen by others, and a spreadsheet takes a text as a formula if it begins with one of `= + - @`, a tab or
-a carriage return. So such a text gets a `'` before it, and so does one that begins with `'`. Parquet has texts
-unchanged, and times as timestamps in UTC.
+tables may be chosen by others, and a spreadsheet takes a text as a formula if it begins with one of `= + - @`, also in
+their wide forms, a tab or a line break. So such a text gets a `'` before it, and so does one that begins with `'`.
+Parquet has texts unchanged, and times as timestamps in UTC.
 """
 
 import io
@@ -22,7 +22,8 @@ STREAM = "-"
 _ENDINGS = (".csv", ".parquet")
 _AT_ONCE = 32_768
 """Rows of a row group, and of a piece of CSV."""
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
+_FORMULA = (*"=+-@\t\r\n'", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""The last ones are the wide forms of the first, which some spreadsheets take for them."""
 _QUOTED = frozenset('",\n\r')
 Row = Sequence[object]
 

@@ -74,10 +74,10 @@ def list_plans(table: Table, limit: int) -> Document:
     begun = None if intent is None else intent.plan_id
     ids = plan_ids(area)
     rows = _newest(ids, limit, "created_ms", lambda plan_id: _plan(area, plan_id, begun, now_ms))
-    return {"table": table.ref.location, "plans": rows or _none_of(table)}
+    return {"table": table.ref.location, "plans": rows or none_of(table)}
 
 
-def _none_of(table: Table) -> list[Document]:
+def none_of(table: Table) -> list[Document]:
     """Return no rows for an existing table. For a deleted table, the stored documents are listed all the same.
 
     Raises:
@@ -199,7 +199,7 @@ def list_runs(table: Table, limit: int | None, since: str = "") -> Document:
     runs = runs_of(table, None if limit is None else max(limit, 1), since)
     return {
         "table": table.ref.location,
-        "runs": _newest(runs.ids, limit, "started_ms", runs.row) or _none_of(table),
+        "runs": _newest(runs.ids, limit, "started_ms", runs.row) or none_of(table),
         "warnings": list(runs.warnings),
     }
 

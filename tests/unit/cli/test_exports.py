@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -110,7 +111,30 @@ def test_where_no_rows_can_go(lake: Path, tmp_path: Path, argv: tuple[str, ...],
         assert (answer.exit_code, answer.document["error"]["code"]) == (2, code)
 
 
-HOSTILE = ("=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "'=1", 'a"b', "a,b", "a\nb", "", "plain", "é", "\udcff")
+def test_nothing_is_said_of_a_table_that_nobody_knows(lake: Path, tmp_path: Path) -> None:
+    """No empty file, and no whole ledger. A deleted table has its rows, a table without runs has none."""
+    for place in (tmp_path / "oders", tmp_path / "lake"):
+        answer = call("audit", "ledger", place, "--to", tmp_path / "rows.csv", "--json")
+        assert (answer.exit_code, answer.document["error"]["code"]) == (3, "not_a_table")
+        assert call("audit", "verify", place, "--json").document["error"]["code"] == "not_a_table"
+    assert not (tmp_path / "rows.csv").exists()
+    write_table(tmp_path / "lake" / "new", commits=1, options=OPTIONS)
+    assert (call("audit", "ledger", lake / "new").exit_code, call("audit", "verify", lake / "new").exit_code) == (0, 0)
+    shutil.rmtree(lake / "orders")
+    assert read_csv(call("audit", "ledger", lake / "orders").printed)
+    assert call("audit", "verify", lake / "orders").exit_code == 0
+
+
+@pytest.mark.parametrize("argv", [("--since", "1 d", "--until", "2 d"), ("--to", "")])
+def test_what_cannot_be_meant(lake: Path, tmp_path: Path, argv: tuple[str, ...]) -> None:
+    """A time that ends before it begins; a path of a variable that is not set."""
+    answer = call("audit", "ledger", tmp_path / "control", *argv)
+    assert (answer.exit_code, answer.printed) == (2, "")
+    assert argv[0] in answer.messages
+
+
+_FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "\n=1", "\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20A")
+HOSTILE = (*_FORMULAS, "'=1", 'a"b', "a,b", "a\nb", "", "plain", "é", "\udcff")
 
 
 def test_hostile_names_are_no_formulas(tmp_path: Path) -> None:
@@ -122,7 +146,7 @@ def test_hostile_names_are_no_formulas(tmp_path: Path) -> None:
     text = (tmp_path / "rows.csv").read_bytes().decode()
     found = list(csv.reader(io.StringIO(text, newline="")))[1:]
     names = [name.encode("utf-8", "backslashreplace").decode() for name in HOSTILE]
-    assert not [row for row in found if row[0].startswith(("=", "+", "-", "@", "\t", "\r"))]
+    assert not [row for row in found if row[0].startswith((*"=+-@\t\r\n\uff1d\uff0b\uff0d\uff20",))]
     assert [row[0].removeprefix("'") for row in found] == [*names, ""]
     assert found[0][1:] == ["-5", "1970-01-01T00:00:00.001Z", "true"]
     assert text.endswith("\n,,,\n"), "unknown values are empty, and an empty text has quotes"

@@ -8,6 +8,7 @@ import typer
 
 from lakesweep.cli.options import Control, EndpointUrl, Json, LocalControl, Place, Region, Since, To, option
 from lakesweep.cli.text import counted
+from lakesweep.errors import UsageError
 
 EXAMPLES = (
     "lakesweep audit verify s3://lake/sales.db/orders --control s3://ops/lakesweep",
@@ -88,10 +89,14 @@ def ledger(
         from lakesweep.cli.terminal.output import write_text
         from lakesweep.control.audit.export import Span
 
-        target = one_output(to or "-", as_json)
+        target = one_output("-" if to is None else to, as_json)
         check_target(target)
         where = Place(place, control=control, endpoint_url=endpoint_url, region=region, local_control=local_control)
         span = Span(_time_ms(where, since, "--since"), _time_ms(where, until, "--until"))
+        if span.is_empty:
+            raise UsageError(
+                f"--since and --until: expected a time before --until, found {since} and {until}", code="bad_argument"
+            )
         count = export(target, LEDGER_COLUMNS, ledger_of(where, span, problems), write_text)
         return {"to": target, "rows": count, "problems": problems, "warnings": problems}
 

@@ -38,6 +38,11 @@ class Span:
     since_ms: int | None = None
     until_ms: int | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether it ends before it begins."""
+        return self.since_ms is not None and self.until_ms is not None and self.since_ms >= self.until_ms
+
     def has(self, time_ms: int) -> bool:
         """Tell whether a run that began at a time is meant."""
         return (self.since_ms is None or time_ms >= self.since_ms) and (
