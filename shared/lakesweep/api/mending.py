@@ -1,14 +1,19 @@
 """The commands that mend what `check` finds, as somebody types them after this call."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakesweep.api.place import Place, words_of
 from lakesweep.operations.inspect.health import OTHERWISE
 
-_READING = ("plans", "runs")
-"""Commands that do not use a fleet policy."""
+_CONTROL = ("control", "local_control")
+_NOT_TAKEN: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("branches", "plans", "read", "report", "runs"), ("policy",)),
+    **dict.fromkeys(("show", "tags"), _CONTROL),
+    "files": ("policy", *_CONTROL),
+}
+"""The options of a place that a command does not take, or does not need."""
 
 _WITH_THEIR_OWN = ("lakesweep policy ", "lakesweep enable-events ")
 """Commands that state their policy, or take neither policy nor control location."""
@@ -36,6 +41,7 @@ def with_words(mend: str, place: Place) -> str:
     before, program, rest = mend.partition("lakesweep ")
     if not program or (before and not before.endswith(f"; {OTHERWISE}: ")):
         return mend
-    names = ("control", "local_control", "endpoint_url", "region")
-    given = words_of(place, *(names if rest.split()[0] in _READING else ("policy", *names)))
+    not_taken = _NOT_TAKEN.get(rest.split()[0], ())
+    names = ("policy", *_CONTROL, "endpoint_url", "region")
+    given = words_of(place, *(name for name in names if name not in not_taken))
     return f"{mend} {shlex.join(given)}" if given else mend

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from tests.support.lakehouse import LONG, Lakehouse
 from tests.support.s3_server import fresh_bucket, moto_endpoint, moto_store
 from tests.support.table_builder import TableBuilder
 from tests.support.terminal import terminal
-from tests.unit.cli.command_line import Answer, call
+from tests.unit.cli.command_line import Answer, call, write_table
 
 RETENTION = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2"}
 
@@ -64,6 +65,19 @@ def test_the_page(lake: Lakehouse, tmp_path: Path) -> None:
     told = show(lake.location, "--html", page, "--json")
     assert told.document["totals"]["tables"] == 2
     assert told.sentences == [f"lakesweep: page {page}, {page.stat().st_size / 1024:.1f} KiB"]
+
+
+def test_commands_of_findings_run(tmp_path: Path) -> None:
+    """`show` takes no control location, so a command that names one would be refused when somebody copies it."""
+    write_table(tmp_path / "lake" / "sales.db" / "orders", options={})
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps({"version": 1, "rules": [{"tables": "s3://other/"}]}))
+    place = ("--control", tmp_path / "control", "--policy", policy)
+    document = call("overview", tmp_path / "lake", *place, "--json").document
+    commands = [shlex.split(found["command"]) for found in document["tables"][0]["findings"] if found["command"]]
+    assert "show" in [words[1] for words in commands]
+    for program, *words in commands:
+        assert (program, call(*words).exit_code) == ("lakesweep", 0), words
 
 
 def test_commands_of_findings_have_the_options_of_the_call(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
