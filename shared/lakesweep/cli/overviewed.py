@@ -20,6 +20,7 @@ _LEAST_NAME = 24
 _LONG_NAME = 60
 _NAMED = 3
 """This many tables with the same finding are named."""
+_NOT_COUNTED = "versions_not_counted"
 _DAY_MS = 24 * 3600 * 1000
 _NARROW_HEAD = ("TABLE", "BYTES", "SNAPSHOTS", "SMALL", "USD", "SAVES", "FINDINGS")
 _WIDE_HEAD = ("TABLE", "BYTES", "LIVE", "SNAPSHOTS", "OLDEST", "SMALL", "PASS", "USD", "SAVES", "FINDINGS")
@@ -160,6 +161,8 @@ def _sums(document: Document) -> Iterator[str]:
         yield f"{'bytes':<10} {', '.join(_reason(each) for each in by_size if each['bytes'])}"
     if totals["noncurrent_bytes"]:
         yield f"{'versions':<10} {human_bytes(totals['noncurrent_bytes'])} of these are not current versions"
+    if unknown := sum(any(each["code"] == _NOT_COUNTED for each in table["findings"]) for table in document["tables"]):
+        yield f"{'unknown':<10} versions of {counted(unknown, 'table')} could not be counted, and no sum contains them"
     yield (
         f"{'saves':<10} passes and scans for orphan files would free {human_bytes(totals['saving_bytes'])}, "
         f"{usd(totals['saving_usd_month'])} USD a month"

@@ -183,6 +183,7 @@ class Totals:
     objects: int
     bytes: int
     noncurrent_bytes: int
+    """Without those of tables with the finding `versions_not_counted`, as `usd_month`."""
     usd_month: float
     saving_bytes: int
     saving_usd_month: float

@@ -265,6 +265,19 @@ def test_receipts_and_versions_are_shown() -> None:
     assert any(line.startswith("total      1 table, 2.0 GiB in 2 objects") for line in lines)
 
 
+def test_sums_name_the_versions_that_are_unknown() -> None:
+    """The sum over the others is no sum over all."""
+    unknown = Finding("versions_not_counted", "look", "versions that are not current are not counted: denied")
+    tables = [
+        TableOverview("1", "a", 1, bytes=4, noncurrent_bytes=3),
+        TableOverview("2", "b", 1, bytes=4, findings=(unknown,)),
+    ]
+    overview = Overview("lake", 1, "2026-11-21", "us-east-1", totals_of(tables, ()), tuple(tables))
+    lines = list(overview_lines(overview.to_json(), 9))
+    assert "unknown    versions of 1 table could not be counted, and no sum contains them" in lines
+    assert not any(line.startswith("unknown") for line in overview_lines(document_of(tables[0]), 9))
+
+
 def test_orders() -> None:
     act = (Finding("missing_files", "act", "x"),)
     tables = (
