@@ -7,10 +7,14 @@ import pytest
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
+from lakesweep.operations.inspect.check.table import hint_findings
 from lakesweep.operations.repair.hints import Harm, Hint, wrong_hints
-from lakesweep.storage.store import delete_all
+from lakesweep.storage.store import DeleteRequest, delete_all
+from lakesweep.table.discover import discover
 from tests.support.commit_scene import Acting
 from tests.support.faulty_store import MODES, ProcessDeathError, Switch
+from tests.support.memory_store import MemoryStore
+from tests.support.table_builder import TableBuilder
 from tests.unit.operations.repair.repair_world import RepairWorld, refusal_of
 
 
@@ -238,3 +242,19 @@ def test_a_stored_plan_writes_no_other_document() -> None:
     assert (action.path, action.kind) == ("snapshot/LATEST", "hint")
     assert world.maintainer().execute(planned.plan.header.plan_id).status == "done"
     assert hints(world)["LATEST"] == b"3"
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_commit_after_the_listing_is_no_finding(is_lost: bool) -> None:
+    """`check` and `overview` read hints later than they list snapshots. Only a snapshot that is not there is lost."""
+    store = MemoryStore()
+    table = TableBuilder(store)
+    table.commit("+A")
+    store.put("snapshot/LATEST", b"1")
+    listed = discover(store).branches["main"]
+    table.commit("+B")
+    store.put("snapshot/LATEST", b"2")
+    if is_lost:
+        store.delete([DeleteRequest("snapshot/snapshot-2")])
+    found = [each.says for _, each in hint_findings(store, listed, "t")]
+    assert [says.partition(";")[0] for says in found] == (["snapshot/LATEST says 2"] if is_lost else [])

@@ -12,7 +12,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.control.plans import plan_ids
 from lakesweep.control.reports import PUT_OFF, plan_end
-from lakesweep.errors import FormatError, RefusedError, UsageError
+from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, UsageError
 from lakesweep.model.damage import lost_histories
 from lakesweep.model.roots import BranchListing, Root, TableListing
 from lakesweep.model.safety import DELETE_MARGIN_MS
@@ -27,7 +27,7 @@ from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import discover
-from lakesweep.table.documents import read_hint, read_schema
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_hint, read_schema
 
 
 def check_table(table: Table, *, all_roots: bool = False) -> TableHealth:
@@ -126,16 +126,26 @@ def hint_findings(store: Store, branch: BranchListing, location: str) -> Iterato
     }
     for each in wrong_hints(hints, ids):
         path, value = branch.hints[each.hint.path].path, each.hint.value
+        kind = each.hint.path.partition("/")[0]
+        if each.is_ahead and _exists(store, named := f"{path.removesuffix('LATEST')}{kind}-{value}"):
+            continue  # a commit came after the listing
         says = f"{path} says {'no id' if value is None else value}; expected {each.right}"
         mend = command("repair-hints", location, branch=branch.name, executes=not each.is_ahead)
         if each.is_ahead:
             # Paimon never leaves such a hint. It is the only trace of lost commits, and writing it again deletes it.
-            kind = each.hint.path.partition("/")[0]
             says += f", the newest {kind}: either {kind} {value} is lost, or the hint is wrong"
-            mend = restore(f"{path.removesuffix('LATEST')}{kind}-{value}", mend)
+            mend = restore(named, mend)
         if each.harm != "slow":
             says += f"; {WHY[each.harm]}"
         yield each.harm, Finding("hints", says, mend, (path,))
+
+
+def _exists(store: Store, path: str) -> bool:
+    try:
+        store.read(path, max_bytes=MAX_DOCUMENT_BYTES)
+    except ObjectNotFoundError:
+        return False
+    return True
 
 
 def hole_findings(branch: BranchListing, location: str) -> Iterator[Finding]:
