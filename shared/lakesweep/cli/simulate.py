@@ -110,8 +110,9 @@ def simulate(
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     now, tables = document["now"], document["tables"]
-    only = tables[0] if len(tables) == 1 else None
-    what = f"{document['place']}: " if only else f"{document['place']}: {counted(len(tables), 'table')}, "
+    only = tables[0] if len(tables) == 1 and not document["failed"] else None
+    without = f" ({document['failed']} of them could not be simulated, and no sum has it)" if document["failed"] else ""
+    what = f"{document['place']}: " if only else f"{document['place']}: {counted(len(tables), 'table')}{without}, "
     yield (
         f"{what}{counted(now['snapshots'], 'snapshot')}, {counted(now['tags'], 'tag')}, {human_bytes(now['bytes'])}, "
         f"{_usd(now['usd_month'])} USD a month"
