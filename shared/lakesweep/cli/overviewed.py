@@ -20,6 +20,8 @@ _LEAST_NAME = 24
 _LONG_NAME = 60
 _NAMED = 3
 """This many tables with the same finding are named."""
+_SHOWS = frozenset({"check", "doctor", "explain", "plans", "runs", "show"})
+"""Commands that change nothing."""
 _NOT_COUNTED = "versions_not_counted"
 _DAY_MS = 24 * 3600 * 1000
 _NARROW_HEAD = ("TABLE", "BYTES", "SNAPSHOTS", "SMALL", "USD", "SAVES", "FINDINGS")
@@ -136,7 +138,12 @@ def _group(severity: str, group: Sequence[tuple[str, Document]]) -> Iterator[str
         also = f"; the like of {_some(tables[1:])}" if tables[1:] else f"; and {len(others)} like it"
         yield f"{severity:<10} {tables[0]}: {first['says']}{also}"
     if first["command"] is not None:
-        yield f"{'mend':<10} {first['command']}"
+        yield f"{_label(first['command']):<10} {first['command']}"
+
+
+def _label(command: str) -> str:
+    """Return the word before a command: most mend something, the others show more."""
+    return "see" if command.split()[1:2] and command.split()[1] in _SHOWS else "mend"
 
 
 def _some(names: Sequence[str]) -> str:

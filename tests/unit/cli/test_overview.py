@@ -116,8 +116,8 @@ def test_a_table_with_a_finding_to_act_on_is_first(lake: Lakehouse) -> None:
     assert lines[1].startswith("sales.db/clients ")
     assert "1 act" in lines[1]
     assert any(line.startswith("act        sales.db/clients: ") for line in lines)
-    mend = next(line for line in lines if line.startswith("mend "))
-    assert call(*mend.split()[2:]).exit_code == 6
+    see = next(line for line in lines if line.startswith("see "))
+    assert call(*see.split()[2:]).exit_code == 6
     assert show(lake.location, "--fail-on", "act").exit_code == 6
     assert show(lake.location, "--sort", "name").printed.splitlines()[2].startswith("sales.db/orders ")
 
@@ -225,7 +225,7 @@ def test_equal_findings_are_one_line_and_the_limit_holds() -> None:
     lines = list(overview_lines(document_of(*tables, skipped=2), 2))
     assert "and 6 more tables; --limit shows more, --json all" in lines
     assert "look       t0, t1, t2 and 2 more tables: no retention" in lines
-    assert "mend       lakesweep show x" in lines
+    assert "see        lakesweep show x" in lines
     assert [line for line in lines if line.startswith("unread")] == [
         "unread     p0 is broken",
         "unread     p1 is broken",

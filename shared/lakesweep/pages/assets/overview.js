@@ -42,7 +42,7 @@
     { key: "bytes", title: "Stored", kind: "number", value: figure("bytes"), cell: known(function (table) { return L.bytes(table.bytes); }) },
     { key: "growth", title: "Growth", kind: "wide-only", value: grown, cell: known(T.spark) },
     { key: "usd", title: "Cost a month", kind: "number wide-only", value: figure("usd"), cell: known(function (table) { return L.usd(table.usd); }) },
-    { key: "saving", title: "A pass frees", kind: "number middle-only", value: figure("savingBytes"), cell: known(function (table) { return [L.bytes(table.savingBytes), h("small", {}, L.usd(table.savingUsd) + " a month")]; }) },
+    { key: "saving", title: "Passes free", kind: "number middle-only", value: figure("savingBytes"), cell: known(function (table) { return [L.bytes(table.savingBytes), h("small", {}, L.usd(table.savingUsd) + " a month")]; }) },
     { key: "oldest", title: "Snapshots", kind: "number middle-only", value: figure("snapshots"), cell: known(function (table) { return [L.count(table.snapshots), h("small", {}, "oldest " + (table.oldest === null ? "unknown" : L.span(Math.max(0, table.oldest))))]; }) },
     { key: "small", title: "Small files", kind: "number wide-only", value: figure("smallFiles"), cell: known(function (table) { return L.count(table.smallFiles); }) },
     { key: "pass", title: "Last pass", kind: "wide-only", value: function (table) { return table.lastPass ? table.lastPass[0] : null; }, cell: ranCell },

@@ -110,7 +110,7 @@ lakesweep.tables = (function () {
       ["Branches", table.branches.length === 0 ? "none" : table.branches.map(L.visible).join(", ")],
       ["Kind", (table.keyed ? "primary key" : "append") + (table.partitioned ? ", partitioned" : "")],
       ["Storage", L.usd(table.usd) + " a month"],
-      ["A pass frees", L.bytes(table.savingBytes) + ", " + L.usd(table.savingUsd) + " a month"],
+      ["Passes free", L.bytes(table.savingBytes) + ", " + L.usd(table.savingUsd) + " a month"],
       ["Last pass", ranOf(table.lastPass)],
       ["Last scan", ranOf(table.lastScan)],
       ["Measured", L.ago(table.measured) + (table.remembered ? ", remembered from an earlier overview" : "")]
