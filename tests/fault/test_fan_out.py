@@ -16,20 +16,19 @@ from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans.fan_out.scan import advance
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.runs.execution import require_area
-from lakesweep.runs.session import Table
 from lakesweep.storage.store import Body, Page, Store, delete_all
 from lakesweep.storage.wrappers.wrapping import WrappingStore
 from tests.support.engines_compared import Answer, ask, differences
 from tests.support.fan_out import ANY, SCAN_ID, FanOut, Processes, Trouble, small_limits
+from tests.support.fan_out_stage import SEED, fan_out, stage
 from tests.support.faulty_store import FaultyStore
 from tests.support.maintenance import assert_roots_readable
 from tests.support.memory_store import MemoryStore
 from tests.support.orphan_scene import DAY_MS, OrphanScene
-from tests.support.random_scene import OUTSIDE, fill
+from tests.support.random_scene import OUTSIDE
 from tests.support.sampling import seeds
 from tests.support.walk import WatchedStore, referenced_names
 
-SEED = 7
 EVERY = int(os.environ.get("LAKESWEEP_FAN_OUT_EVERY") or 23)
 """Of so many requests of a scan one is broken; 1 for all of them."""
 ARGUMENTS = OrphanArguments()
@@ -46,28 +45,12 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     small_limits(monkeypatch, LIST_PAGES=3, MATCH_ROWS=40)
 
 
-def stage(seed: int = SEED, external: str | None = OUTSIDE) -> tuple[OrphanScene, Table, OrphanArguments]:
-    """Return a table of many things; the same seed gives the same."""
-    scene, random = OrphanScene(external=external), Random(seed)
-    filled = fill(scene, random)
-    arguments = OrphanArguments(older_than_ms=scene.now_ms - DAY_MS, **filled)
-    table = replace(scene.maintainer().table, sleep=lambda _: None)
-    return scene, table, arguments
-
-
 @cache
 def local_answer(seed: int = SEED, external: str | None = OUTSIDE) -> Answer:
     _, table, arguments = stage(seed, external)
     answer = ask(lambda: plan_remove_orphan_files(table, arguments), require_area(table))
     assert answer.plan is not None
     return answer
-
-
-def fan_out(scene: OrphanScene, table: Table, arguments: OrphanArguments, seed: int = 0, **more: Any) -> FanOut:
-    def jump(by_ms: int) -> None:
-        scene.now_ms += by_ms
-
-    return FanOut(table, arguments, Random(seed), jump=jump, **more)
 
 
 def answer_of(scan: FanOut) -> Answer:

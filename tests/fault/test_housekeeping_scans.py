@@ -10,9 +10,10 @@ from lakesweep.model.plan import Plan
 from lakesweep.operations.housekeeping.location import Call, house_of_table
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.runs.execution import require_area
-from tests.fault.test_fan_out import DAY_MS, fan_out, stage
 from tests.support.engines_compared import ask, differences
 from tests.support.fan_out import small_limits
+from tests.support.fan_out_stage import fan_out, stage
+from tests.support.orphan_scene import DAY_MS
 
 
 @pytest.mark.parametrize("days", [37, 39, 60])

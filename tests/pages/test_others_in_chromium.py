@@ -8,9 +8,9 @@ import pytest
 from lakesweep.pages.deletions import plan_page, run_page
 from lakesweep.pages.simulation import simulation_page
 from tests.pages.conftest import SCREENS, Open
-from tests.pages.test_overview_in_chromium import faults, unfold
-from tests.unit.pages.test_deletions_page import action, planned, report, stored
-from tests.unit.pages.test_simulation_page import simulation
+from tests.pages.looking import faults, unfold
+from tests.unit.pages.deletions import action, planned, report, stored
+from tests.unit.pages.simulations import simulation
 
 _NAME = "<script>window.hacked=1</script>"
 

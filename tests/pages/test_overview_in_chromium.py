@@ -6,10 +6,10 @@ from functools import cache
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 
 from lakesweep.pages.overview import overview_page
 from tests.pages.conftest import SCREENS, Open, Opened
+from tests.pages.looking import faults, unfold
 from tests.support.overviews import HOSTILE, overview
 
 
@@ -23,32 +23,11 @@ def page_of(count: int, *names: str) -> str:
     return overview_page(document_of(count, *names))
 
 
-def faults(opened: Opened) -> list[str]:
-    """Return the serious and critical faults that axe finds."""
-    options = {"resultTypes": ["violations"], "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
-    found = Axe().run(opened.page, options=options).response["violations"]
-    return [
-        f"{each['id']}: {node['target']} {node.get('failureSummary')}"
-        for each in found
-        if each["impact"] in ("serious", "critical")
-        for node in each["nodes"]
-    ]
-
-
 def toggle(opened: Opened, place: int) -> str:
     """Open or close the table in a row, and return its name."""
     button = opened.page.locator("#tables tr.row .name button").nth(place)
     button.click()
     return str(button.inner_text())
-
-
-def unfold(opened: Opened) -> None:
-    """Open every table, and everything else that is folded away."""
-    opened.page.evaluate("""() => {
-        document.querySelectorAll("#tables .name button[aria-expanded]").forEach(each => each.click());
-        document.querySelectorAll("details").forEach(each => { each.open = true; });
-        return new Promise(done => setTimeout(done, 200));
-    }""")
 
 
 def test_500_tables(open_page: Open, record_property: Any) -> None:

@@ -26,7 +26,7 @@ READERS = {
     "operations/undo/undo.py": "shows those of the undone plan",
 }
 """Modules that read the findings of a plan, and what for. None of them decides anything by what it reads."""
-_NO_PLANS = frozenset({"self", "head", "matched", "_judge", "_judging"})
+_NO_PLANS = frozenset({"self", "head", "matched", "_judge", "_judging", "table"})
 """Names of values whose findings are not those of a plan."""
 
 

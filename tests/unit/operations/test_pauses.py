@@ -21,7 +21,7 @@ from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.interleaving import Turns
 from tests.support.memory_store import MemoryStore
 from tests.support.paged_store import PagedStore
-from tests.unit.operations.test_fleet import POLICY, TABLE, RuledWorld
+from tests.support.ruled_world import POLICY, TABLE, RuledWorld
 
 BODY = b'{"version": 1,\n "rules": [{"tables": "memory://lake", "mode": "delete"}]}\n'
 PLACE = "memory://ops/policy.json"

@@ -6,40 +6,9 @@ from typing import Any
 import pytest
 
 from lakesweep.model.outcome import FailedDelete, Outcome
-from lakesweep.model.report import RunReport
 from lakesweep.pages.deletions import SHOWN, actions_of, deletions_of, partition_of, plan_page, run_page
-from tests.unit.pages.test_overview_page import Elements
-
-
-def action(
-    path: str, size: int | None = 10, kind: str = "data", reason: str = "left the table at snapshot 2"
-) -> dict[str, Any]:
-    return {"phase": "data", "kind": kind, "path": path, "size_bytes": size, "reason": reason}
-
-
-def report(*actions: dict[str, Any], **words: Any) -> dict[str, Any]:
-    kinds = [each["kind"] for each in actions]
-    document = RunReport(
-        "expire-snapshots", "s3://lake/sales.db/orders", "main", "done", run_id="RUN", executed=True
-    ).to_json()
-    delete = {
-        "count": len(actions),
-        "bytes": sum(each["size_bytes"] or 0 for each in actions),
-        "by_kind": {kind: kinds.count(kind) for kind in set(kinds)},
-    }
-    return {**document, "delete": delete, "actions": list(actions), **words}
-
-
-def stored(report: dict[str, Any]) -> dict[str, Any]:
-    return {"report": report, "started_ms": 1_769_860_800_000, "finished_ms": 1_769_860_860_000}
-
-
-def planned(report: dict[str, Any], **words: Any) -> dict[str, Any]:
-    recheck = {"holds": True, "code": None, "message": None, "kept": 0}
-    return {
-        "plan_id": "PLAN", "report": report, "created_ms": 1_769_860_800_000, "expires_ms": 1_769_947_200_000,
-        "status": "waiting", "run_id": None, "recheck": recheck, **words,
-    }  # fmt: skip
+from tests.unit.pages.deletions import action, planned, report, stored
+from tests.unit.pages.elements import Elements
 
 
 def data_of(page: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ import hashlib
 import json
 import re
 from base64 import b64encode
-from html.parser import HTMLParser
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from lakesweep.pages.overview import FIELDS, KINDS, compact, overview_page
 from lakesweep.pages.page import embedded
 from lakesweep.pages.reasons import FAMILIES, SAYS, family_of
 from tests.support.overviews import HOSTILE, NOW_MS, PLACE, overview
+from tests.unit.pages.elements import Elements
 
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
@@ -37,30 +37,6 @@ def points_of(text: str, width: int) -> list[list[int | None]]:
         numbers.append(last[place])
         value, weight = 0, 1
     return [numbers[start : start + width] for start in range(0, len(numbers), width)]
-
-
-class Elements(HTMLParser):
-    """The elements of a page, and the text of each script and style."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: dict[str, list[str]] = {"script": [], "style": []}
-        self._inside: str | None = None
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        self._inside = tag if tag in self.texts else None
-        if self._inside:
-            self.texts[tag].append("")
-
-    def handle_data(self, data: str) -> None:
-        if self._inside:
-            self.texts[self._inside][-1] += data
-
-    def handle_endtag(self, tag: str) -> None:
-        self._inside = None
 
 
 def test_a_page_of_500_tables_is_below_2_mb() -> None:
