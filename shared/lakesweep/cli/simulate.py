@@ -110,6 +110,10 @@ def simulate(
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     now, tables = document["now"], document["tables"]
+    if tables and document["failed"] == len(tables):
+        yield f"{document['place']}: {counted(len(tables), 'table')}, and none of them could be simulated"
+        yield from _by_table(document)
+        return
     only = tables[0] if len(tables) == 1 and not document["failed"] else None
     without = f" ({document['failed']} of them could not be simulated, and no sum has it)" if document["failed"] else ""
     what = f"{document['place']}: " if only else f"{document['place']}: {counted(len(tables), 'table')}{without}, "

@@ -158,7 +158,8 @@ def test_a_table_that_cannot_be_read_is_named(lake: Path, tmp_path: Path) -> Non
     assert "failed" in printed and "3 tables (1 of them could not be simulated, and no sum has it), " in printed
     shutil.copytree(items, tmp_path / "items.db" / "items")
     single = call("simulate", tmp_path / "items.db")
-    assert single.exit_code == 4 and "1 table (1 of them could not be simulated" in single.printed
+    assert single.exit_code == 4 and "1 table, and none of them could be simulated" in single.printed
+    assert "0 B" not in single.printed
     alone = call("simulate", items, "--json")
     assert alone.exit_code == 3 and alone.document["error"]["code"] == "unreadable_root"
     assert alone.messages.count("\n") == 1
