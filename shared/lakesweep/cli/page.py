@@ -12,7 +12,6 @@ from lakesweep.cli.options import option
 from lakesweep.cli.terminal.output import say, write_text
 from lakesweep.cli.text import human_bytes
 from lakesweep.errors import MaintenanceError, UsageError
-from lakesweep.storage.local.output import is_direct, is_stdout, replaced
 
 Document = Mapping[str, Any]
 P = ParamSpec("P")
@@ -32,6 +31,8 @@ class PageFile:
     @property
     def is_stream(self) -> bool:
         """Tell whether the page goes to standard output."""
+        from lakesweep.storage.local.output import is_stdout
+
         return is_stdout(self.path)
 
     def check(self, *, as_json: bool) -> None:
@@ -41,6 +42,7 @@ class PageFile:
             UsageError: FILE is no place for a page, or a package of the extra `html` is missing.
         """
         from lakesweep.pages.vega import require_html
+        from lakesweep.storage.local.output import is_direct
 
         require_html()
         if self.is_stream:
@@ -64,6 +66,8 @@ class PageFile:
         Raises:
             MaintenanceError: The file could not be written. What was there is there.
         """
+        from lakesweep.storage.local.output import replaced
+
         target, body = self._target(), page.encode("utf-8")
         try:
             with replaced(self.path) as file:
@@ -74,6 +78,8 @@ class PageFile:
 
     def _target(self) -> Path:
         """Return the file itself, where FILE is a link to one."""
+        from lakesweep.storage.local.output import is_direct
+
         if not self.path.strip() or "\0" in self.path:
             raise UsageError("--html: expected the path of a file, found none", code="bad_argument")
         return Path(self.path if is_direct(self.path) else os.path.realpath(self.path))
