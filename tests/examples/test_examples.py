@@ -84,6 +84,7 @@ def test_the_assets_of_dagster(package: Path, warehouse: Path, tmp_path: Path) -
     assert Table(warehouse / "sales.db" / "items", control=control).runs()["runs"]
 
 
+@pytest.mark.long
 def test_the_dag_of_airflow(package: Path, warehouse: Path, tmp_path: Path) -> None:
     """Both tasks succeed."""
     control = tmp_path / "control"

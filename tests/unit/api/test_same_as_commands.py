@@ -28,8 +28,16 @@ def test_every_operation_has_an_example() -> None:
     assert not [name for each in OPERATIONS.values() for name in own & each.signature.arguments]
 
 
-@pytest.mark.parametrize("execute", [False, True], ids=["plan", "run"])
-@pytest.mark.parametrize("operation", OPERATIONS)
+# An erasure waits for snapshots that may just be written: twice ten seconds.
+CALLS = [
+    pytest.param(name, execute, id=f"{name}-{'run' if execute else 'plan'}", marks=pytest.mark.long if _waits else ())
+    for name in OPERATIONS
+    for execute in (False, True)
+    for _waits in [name == "erase" and execute]
+]
+
+
+@pytest.mark.parametrize(("operation", "execute"), CALLS)
 def test_an_operation(lake: Lake, operation: str, execute: bool, capfd: pytest.CaptureFixture[str]) -> None:
     arguments = lake.arguments(operation)
     words = [*words_of(operation, arguments), *(["--execute"] if execute else [])]
