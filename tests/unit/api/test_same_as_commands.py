@@ -66,10 +66,10 @@ def test_a_reading_command(lake: Lake, name: str, capfd: pytest.CaptureFixture[s
 
 
 def test_a_simulation(lake: Lake) -> None:
-    words = ["--policy-case", "retain-max=2", "--retain-max", "3", "--tag-rules", "daily=7", "--days", "2"]
+    words = ["--policy-case", "retain-max=2", "--retain-max", "3", "--tag-rules", "daily=7"]
     answer = call("simulate", lake.table, *words, "--control", lake.control, "--json")
     table = Table(lake.table, control=lake.control)
-    found = table.simulate(["retain-max=2"], retain_max=3, tag_rules="daily=7", days=2)
+    found = table.simulate(["retain-max=2"], retain_max=3, tag_rules="daily=7")
     assert not list(differences(found.to_json(), answer.document))
 
 
