@@ -15,9 +15,10 @@ from lakesweep.model.overview import (
     Severity,
     Span,
     TableOverview,
-    Totals,
 )
 from lakesweep.model.prices import PRICES_DATE, REGION, storage_usd
+from lakesweep.operations.inspect.explain.counting import REASONS
+from lakesweep.operations.overview.rules.totals import totals_of
 
 NOW_MS = 1_795_950_000_000
 """29 November 2026, 11:00 UTC."""
@@ -79,50 +80,9 @@ def overview(count: int, *, seed: int = 7, names: Sequence[str] = (), points: in
         NOW_MS,
         PRICES_DATE,
         REGION,
-        totals_of(tables),
+        totals_of(tables, REASONS),
         tuple(tables),
         requests={"get": 10 * count, "list": 6 * count},
-    )
-
-
-def totals_of(tables: Sequence[TableOverview]) -> Totals:
-    """Return the sums over tables."""
-    read = [table for table in tables if table.problem is None]
-    names = list(dict.fromkeys(each.reason for table in read for each in table.reasons))
-    parts = [each for table in read for each in table.reasons]
-    receipts = [each for table in read for each in table.receipts]
-    return Totals(
-        tables=len(tables),
-        failed=len(tables) - len(read),
-        objects=sum(table.objects for table in read),
-        bytes=sum(table.bytes for table in read),
-        noncurrent_bytes=sum(table.noncurrent_bytes or 0 for table in read),
-        usd_month=sum(table.usd_month for table in read),
-        saving_bytes=sum(table.saving_bytes for table in read),
-        saving_usd_month=sum(table.saving_usd_month for table in read),
-        findings=sum(len(table.findings) for table in tables),
-        reasons=tuple(
-            Bytes(
-                name,
-                sum(each.count for each in parts if each.reason == name),
-                sum(each.bytes for each in parts if each.reason == name),
-            )
-            for name in names
-        ),
-        receipts=tuple(
-            Receipt(
-                month,
-                sum(each.runs for each in receipts if each.month == month),
-                {
-                    kind: sum(each.requests.get(kind, 0) for each in receipts if each.month == month)
-                    for kind in ("get", "put", "delete")
-                },
-                sum(each.usd for each in receipts if each.month == month),
-                sum(each.freed_bytes for each in receipts if each.month == month),
-                sum(each.freed_usd_month for each in receipts if each.month == month),
-            )
-            for month in sorted({each.month for each in receipts}, reverse=True)
-        ),
     )
 
 

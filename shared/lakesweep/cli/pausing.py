@@ -54,15 +54,7 @@ def pause(
     Shows what would change in the policy, and writes it with --execute. Nothing else in the document changes, and
     nobody else's change is lost. Says which runs and scans of these tables are under way; a pause stops none at once.
     """
-    place = Place(
-        target or "",
-        policy=policy,
-        control=control,
-        local_control=True,  # nothing is written there
-        endpoint_url=endpoint_url,
-        region=region,
-        as_json=as_json,
-    )
+    place = _place(target, policy, control, endpoint_url, region, as_json=as_json)
     return _answer("pause", place, every=every, execute=execute, reason=reason, until=until)
 
 
@@ -83,7 +75,20 @@ def resume(
     If a folder around it is paused, it becomes an exception. Shows what would change in the policy, and writes it with
     --execute.
     """
-    place = Place(
+    place = _place(target, policy, control, endpoint_url, region, as_json=as_json)
+    return _answer("resume", place, every=every, execute=execute, reason=None, until=None)
+
+
+def _place(
+    target: str | None,
+    policy: str | None,
+    control: str | None,
+    endpoint_url: str | None,
+    region: str | None,
+    *,
+    as_json: bool,
+) -> Place:
+    return Place(
         target or "",
         policy=policy,
         control=control,
@@ -92,7 +97,6 @@ def resume(
         region=region,
         as_json=as_json,
     )
-    return _answer("resume", place, every=every, execute=execute, reason=None, until=None)
 
 
 def _answer(action: str, place: Place, *, every: bool, execute: bool, reason: str | None, until: str | None) -> int:

@@ -1,5 +1,6 @@
 """The settings of a bucket that decide about deleted objects: versions, and what its lifecycle deletes or moves."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +22,20 @@ class LifecycleRule:
     """After how many days it removes versions that are not current."""
     archives: str | None = None
     """The storage class to which it moves current objects, if they must be restored before they can be read."""
+
+    def concerns(self, prefix: str) -> bool:
+        """Tell whether it may be about objects below a prefix: of all of them, or of some."""
+        return prefix.startswith(self.prefix) or self.prefix.startswith(prefix)
+
+
+def noncurrent_days_of(rules: Iterable[LifecycleRule], prefix: str) -> int | None:
+    """Return the fewest days after which a rule removes replaced or deleted objects below `prefix`; `None`: no rule.
+
+    A rule may be limited to some objects (by tags, by size, to a subfolder). It counts as a rule for all of them, so
+    the answer may be too early and is never too late.
+    """
+    days = [each.noncurrent_days for each in rules if each.noncurrent_days is not None and each.concerns(prefix)]
+    return min(days, default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,28 +108,3 @@ def hidden_state(versions: Sequence[KeyVersion]) -> HiddenState:
 
 def _by_age(version: KeyVersion) -> tuple[datetime, bool]:
     return version.modified, version.is_marker
-
-
-def noncurrent_days_of(response: Mapping[str, Any], prefix: str) -> int | None:
-    """Return the fewest days after which a lifecycle rule removes replaced or deleted objects below `prefix`.
-
-    A rule may be limited to some objects (by tags, by size, to a subfolder). It counts as a rule for all of them, so
-    the answer may be too early and is never too late.
-    """
-    days = [
-        int(rule["NoncurrentVersionExpiration"]["NoncurrentDays"])
-        for rule in response.get("Rules", ())
-        if rule.get("Status") == "Enabled"
-        and "NoncurrentDays" in rule.get("NoncurrentVersionExpiration", {})
-        and _concerns(_prefix_of(rule), prefix)
-    ]
-    return min(days, default=None)
-
-
-def _prefix_of(rule: Mapping[str, Any]) -> str:
-    where = rule.get("Filter") or {}
-    return str(where.get("Prefix") or where.get("And", {}).get("Prefix") or rule.get("Prefix") or "")
-
-
-def _concerns(of_rule: str, prefix: str) -> bool:
-    return prefix.startswith(of_rule) or of_rule.startswith(prefix)

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from lakesweep.model.bucket_settings import noncurrent_days_of
+from lakesweep.storage.lifecycle import rules_of
 from lakesweep.storage.store import HiddenState
-from lakesweep.storage.versions import KeyVersion, below_marker, hidden_state, noncurrent_days_of, versions_of
+from lakesweep.storage.versions import KeyVersion, below_marker, hidden_state, versions_of
 
 
 def version(name: str, second: int, *, marker: bool = False, current: bool = False) -> KeyVersion:
@@ -87,4 +89,4 @@ def rule(days: int | None = 7, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_days(rules: list[dict[str, Any]], days: int | None) -> None:
-    assert noncurrent_days_of({"Rules": rules}, "lake/orders/") == days
+    assert noncurrent_days_of(rules_of({"Rules": rules}), "lake/orders/") == days

@@ -6,7 +6,7 @@ from operator import lt
 from typing import Any
 
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
-from lakesweep.model.bucket_settings import BucketSettings
+from lakesweep.model.bucket_settings import BucketSettings, noncurrent_days_of
 from lakesweep.storage.aws_client import was_repeated
 from lakesweep.storage.guard import current_guard
 from lakesweep.storage.keys import check_prefix, is_key
@@ -16,7 +16,7 @@ from lakesweep.storage.s3.deleting import S3Deleting
 from lakesweep.storage.s3.reading import CONTROL, S3Reading, etag_of, mark_of
 from lakesweep.storage.store import Body, Page, StoredObject, UndeleteRequest
 from lakesweep.storage.version_counts import counted, counting
-from lakesweep.storage.versions import Noncurrent, ObjectVersion, below_marker, noncurrent_days_of
+from lakesweep.storage.versions import Noncurrent, ObjectVersion, below_marker
 
 _DIRECTORY_BUCKET = "--x-s3"
 """Only names of S3 Express buckets have this suffix. They list without order and without StartAfter, so nothing would
@@ -149,7 +149,7 @@ class S3Store(S3Reading, S3Deleting):
             response = self._ask("lifecycle", self.location, "get_bucket_lifecycle_configuration")
         except StorageError:
             return None
-        return noncurrent_days_of(response, self._prefix)
+        return noncurrent_days_of(rules_of(response), self._prefix)
 
     def bucket_settings(self) -> BucketSettings:
         """Return what the bucket does with objects by itself.

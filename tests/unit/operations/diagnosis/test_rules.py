@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from lakesweep.model.bucket_settings import BucketSettings, LifecycleRule
+from lakesweep.model.bucket_settings import BucketSettings, LifecycleRule, noncurrent_days_of
 from lakesweep.model.diagnosis import SUBJECTS, Diagnosis, Line
-from lakesweep.operations.diagnosis.rules.bucket import concerns, control_lines, table_lines, undo_days
+from lakesweep.operations.diagnosis.rules.bucket import control_lines, table_lines
 from lakesweep.operations.diagnosis.rules.times import CLOCK_ACT_MS, CLOCK_LOOK_MS, LATE_MS, clock_line, is_late
 from lakesweep.storage.lifecycle import rules_of, versioning_of
 
@@ -63,7 +63,9 @@ def test_versions() -> None:
     assert verdicts(settings(LifecycleRule("a", "", noncurrent_days=2))) == ["look"]
     assert verdicts(settings(LifecycleRule("a", "", noncurrent_days=3))) == ["ok"]
     assert (
-        undo_days(settings(LifecycleRule("a", "", noncurrent_days=9), LifecycleRule("b", TABLE, noncurrent_days=4)))
+        noncurrent_days_of(
+            [LifecycleRule("a", "", noncurrent_days=9), LifecycleRule("b", TABLE, noncurrent_days=4)], TABLE
+        )
         == 4
     )
 
@@ -75,7 +77,7 @@ def test_rules_of_a_control_location() -> None:
     assert not list(control_lines(found, ["tables/"]))
     whole = settings(LifecycleRule("all", "ops/", expires="7 days after they were written"), prefix="ops/")
     assert [line.verdict for line in control_lines(whole, ["tables/"])] == ["act"]
-    assert concerns(whole.rules[0], "ops/tables/")
+    assert whole.rules[0].concerns("ops/tables/")
 
 
 def test_answers_of_s3() -> None:

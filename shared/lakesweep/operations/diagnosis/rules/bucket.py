@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
-from lakesweep.model.bucket_settings import BucketSettings, LifecycleRule
+from lakesweep.model.bucket_settings import BucketSettings, noncurrent_days_of
 from lakesweep.model.diagnosis import Line
 
 SHORT_UNDO_DAYS = 3
@@ -29,7 +29,7 @@ def control_lines(found: BucketSettings, kept: Sequence[str]) -> Iterator[Line]:
 
 def _dangers(found: BucketSettings, prefix: str, what: str) -> Iterator[Line]:
     for rule in found.rules:
-        if not concerns(rule, prefix):
+        if not rule.concerns(prefix):
             continue
         some = "some objects" if rule.is_narrowed or len(rule.prefix) > len(prefix) else "every object"
         where = f"lifecycle rule {rule.id!r} of bucket {found.bucket}"
@@ -43,7 +43,7 @@ def _dangers(found: BucketSettings, prefix: str, what: str) -> Iterator[Line]:
 
 
 def _versions(found: BucketSettings) -> Iterator[Line]:
-    days = undo_days(found)
+    days = noncurrent_days_of(found.rules, found.prefix)
     enable = (
         f"aws s3api put-bucket-versioning --bucket {shlex.quote(found.bucket)} "
         "--versioning-configuration Status=Enabled"
@@ -66,21 +66,6 @@ def _versions(found: BucketSettings) -> Iterator[Line]:
         yield Line("bucket", "look", says, f"raise NoncurrentDays of the rule; it is shown by: {_show(found)}")
     else:
         yield Line("bucket", "ok", f"bucket {found.bucket} keeps versions; undo works for {_days(days)}")
-
-
-def undo_days(found: BucketSettings) -> int | None:
-    """Return the fewest days after which a rule removes versions that are not current; `None`: no rule does."""
-    days = [
-        rule.noncurrent_days
-        for rule in found.rules
-        if rule.noncurrent_days is not None and concerns(rule, found.prefix)
-    ]
-    return min(days, default=None)
-
-
-def concerns(rule: LifecycleRule, prefix: str) -> bool:
-    """Tell whether a rule may be about objects below a prefix."""
-    return prefix.startswith(rule.prefix) or rule.prefix.startswith(prefix)
 
 
 def _show(found: BucketSettings) -> str:
